@@ -1,0 +1,1 @@
+"""The nouns: frozen pydantic models, no I/O. Everything else speaks in these."""

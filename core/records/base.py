@@ -1,0 +1,87 @@
+"""What every noun shares: frozen, nothing extra, instants with a zone, texts that can be stored and shown.
+
+No I/O. Validated at the edge, trusted inside.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+
+from core.clock import format_instant, parse_instant
+from core.errors import DuebookError, InputError
+
+EVENT_BYTES = 1_048_576
+"""An event's text may be this long in UTF-8 (1 MiB)."""
+TEXT_BYTES = 65_536
+"""A condition, payload, note or reason may be this long in UTF-8."""
+
+
+class Noun(BaseModel):
+    """Base of all records: immutable, unknown keys refused, a sentence under every field."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+def _instant(value: Any) -> datetime:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("an instant needs an offset, like 2026-12-04T09:00:00Z")
+        return value
+    try:
+        return parse_instant(value)
+    except InputError as e:
+        raise ValueError(e.message) from e
+
+
+def text_problem(text: str, max_bytes: int = TEXT_BYTES) -> str | None:
+    """Return why a text cannot be stored, or None: empty, NUL, not Unicode, too long."""
+    if not text.strip():
+        return "is empty"
+    if "\x00" in text:
+        return "holds a NUL character"
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return "is not valid Unicode (a lone surrogate)"
+    if size > max_bytes:
+        return f"is {size:,} bytes long; at most {max_bytes:,} are taken"
+    return None
+
+
+def _stored_text(max_bytes: int) -> AfterValidator:
+    def check(value: str) -> str:
+        if (problem := text_problem(value, max_bytes)) is not None:
+            raise ValueError(f"the text {problem}")
+        return value
+
+    return AfterValidator(check)
+
+
+Instant = Annotated[
+    datetime,
+    BeforeValidator(_instant),
+    PlainSerializer(format_instant, return_type=str, when_used="json"),
+]
+"""An aware UTC instant, read and written as RFC 3339."""
+
+Text = Annotated[str, _stored_text(TEXT_BYTES)]
+"""A stored free text."""
+
+EventText = Annotated[str, _stored_text(EVENT_BYTES)]
+"""The text of an event."""
+
+ErrorT = TypeVar("ErrorT", bound=DuebookError)
+
+
+def refusal(error: ValidationError, kind: type[ErrorT], where: str | None = None, next_step: str | None = None) -> ErrorT:
+    """Turn pydantic's error into one sentence that names each field and what is wrong with it."""
+    parts = []
+    for e in error.errors()[:5]:
+        field = ".".join(str(p) for p in e["loc"])
+        message = e["msg"].removeprefix("Value error, ")
+        parts.append(f"{field}: {message}" if field else message)
+    more = f"; and {error.error_count() - 5} more" if error.error_count() > 5 else ""
+    return kind("; ".join(parts) + more + ".", where=where, next_step=next_step)
