@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 
+import uuid_utils
+
 from core.errors import InputError
 
 _pinned: ContextVar[datetime | None] = ContextVar("pinned_now", default=None)
@@ -27,7 +29,12 @@ _CALENDAR = re.compile(r"P(?:\d+W)?(?:\d+Y|\d+M)", re.ASCII)
 
 def now() -> datetime:
     """Return the current instant, aware and in UTC (or the pinned one, see `pinned`)."""
-    return _pinned.get() or datetime.now(UTC)
+    return _pinned.get() or datetime.now(UTC)  # noqa: TID251  the one place that reads the wall clock
+
+
+def new_id() -> str:
+    """Return a UUIDv7: ids sort by the time they were made."""
+    return str(uuid_utils.uuid7())
 
 
 @contextmanager
@@ -126,7 +133,11 @@ def format_duration(length: timedelta) -> str:
     hours, minutes = divmod(minutes, 60)
     fraction = f".{length.microseconds:06d}".rstrip("0") if length.microseconds else ""
     clock_part = "".join(
-        [f"{hours}H" if hours else "", f"{minutes}M" if minutes else "", f"{seconds}{fraction}S" if seconds or fraction else ""]
+        [
+            f"{hours}H" if hours else "",
+            f"{minutes}M" if minutes else "",
+            f"{seconds}{fraction}S" if seconds or fraction else "",
+        ]
     )
     day_part = f"{length.days}D" if length.days else ""
     if not day_part and not clock_part:

@@ -76,7 +76,9 @@ EventText = Annotated[str, _stored_text(EVENT_BYTES)]
 ErrorT = TypeVar("ErrorT", bound=DuebookError)
 
 
-def refusal(error: ValidationError, kind: type[ErrorT], where: str | None = None, next_step: str | None = None) -> ErrorT:
+def refusal(
+    error: ValidationError, kind: type[ErrorT], where: str | None = None, next_step: str | None = None
+) -> ErrorT:
     """Turn pydantic's error into one sentence that names each field and what is wrong with it."""
     parts = []
     for e in error.errors()[:5]:

@@ -108,7 +108,8 @@ class Case(Noun):
         seen: set[str] = set()
         for n, op in enumerate(self.operations, 1):
             if op.op in (OperationKind.WRITE, OperationKind.REPLACE):
-                assert op.record is not None and op.payload is not None
+                assert op.record is not None
+                assert op.payload is not None
                 if op.record in seen:
                     raise ValueError(f"operation {n} writes record {op.record!r} a second time")
                 if op.op is OperationKind.REPLACE:

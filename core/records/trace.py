@@ -1,4 +1,4 @@
-"""One execution: the eight steps, the decisions, the outputs, the null audit and the integrity checks (paper section 3.6).
+"""One execution: eight steps, decisions, outputs, null audit, integrity checks (paper section 3.6).
 
 A trace is flat: every field is a column of the Parquet dataset (nested fields as JSON text), so that every
 attribute can be filtered on.
