@@ -1,0 +1,300 @@
+"""What all commands share: finding the command, `--home` and `--json`, one result out, one sentence for an error.
+
+A group is a module `core.cli.<name>` with `register(subparsers)`, which adds its parsers and sets their handler with
+`parser.set_defaults(run=handler)` (left out, it is the module's `run`); a handler is `run(args, config) -> Result`. Only the group that was called is imported,
+so that a light command does not pay for a heavy one.
+
+Promise: with `--json` standard output carries exactly one JSON document, whatever happens; progress goes to standard
+error. Exit 0 ok, 1 a check failed or an act was refused, 2 bad input or a missing package, 130 stopped by the user.
+No traceback reaches the terminal: an unexpected error is written to a log in the workspace, and its path is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import difflib
+import importlib
+import io
+import json
+import math
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, NoReturn
+
+from core import clock
+from core import config as configuration
+from core.config import Config
+from core.errors import DuebookError, InputError, MissingPackage
+
+Handler = Callable[[argparse.Namespace, Config], "Result"]
+Subparsers = Any
+"""`argparse`'s action that `add_subparsers` returns; its class is private there."""
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command answers: the document for `--json`, the text for a terminal, the exit code."""
+
+    document: Any
+    text: str
+    exit_code: int = 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """A command group: its one-line help, and whether it needs a prepared workspace before it runs."""
+
+    help: str
+    needs_home: bool = False
+
+
+GROUPS: Mapping[str, Group] = {
+    "up": Group("the console in a browser, on this machine only", needs_home=True),
+    "prepare": Group("make a workspace, with the shipped evidence in it"),
+    "doctor": Group("versions, device, store; what is missing and how to get it"),
+    "evaluate": Group("run an experiment; resumable", needs_home=True),
+    "evidence": Group("verify, freeze or amend evidence", needs_home=True),
+    "criteria": Group("the frozen criteria of a contract against a run", needs_home=True),
+    "claims": Group("what is established, rejected, not tested", needs_home=True),
+    "score": Group("score a case file with a trigger"),
+    "triggers": Group("the triggers that are installed"),
+    "ledger": Group("verify the ledger, or take its head", needs_home=True),
+    "annotate": Group("label a trace", needs_home=True),
+    "export": Group("write what a filter selects to a file", needs_home=True),
+    "sql": Group("one SELECT over the views", needs_home=True),
+}
+
+
+class UsageRefused(InputError):
+    """The command line itself cannot be understood."""
+
+    code = "usage"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An argument parser whose every level takes `--home` and `--json`, and whose errors are Duebook's."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)  # a later option must not change what an abbreviation means
+        super().__init__(*args, **kwargs)
+        # SUPPRESS: a level that was not given the option must not overwrite the level that was.
+        self.add_argument("--home", metavar="DIR", default=argparse.SUPPRESS, help="the workspace folder")
+        self.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="exactly one JSON document on stdout"
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing usage and exiting.
+
+        Raises
+        ------
+        UsageRefused : always.
+        """
+        raise UsageRefused(f"{self.prog}: {message}.", next_step=f"See `{self.prog} --help`.")
+
+
+def progress(text: str) -> None:
+    """Say a line of progress on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code.
+
+    Parameters
+    ----------
+    argv : the arguments after `python -m core`.
+    """
+    _make_streams_lossless()
+    as_json = "--json" in argv
+    home = Path("workspace-demo")
+    try:
+        args = _parse(argv)
+        as_json = getattr(args, "json", False)
+        config = configuration.load(getattr(args, "home", None))
+        home = config.home
+        # A library that prints must not spoil the one document.
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            if GROUPS[args.command].needs_home:
+                _prepare_missing_home(config)
+            result: Result = args.run(args, config)
+    except SystemExit as e:  # --help has printed and wants to leave
+        return e.code if isinstance(e.code, int) else 0
+    except KeyboardInterrupt:
+        return _fail(DuebookError("Stopped before the end."), as_json, INTERRUPTED, code="interrupted")
+    except BrokenPipeError:
+        return _leave_pipe(0)
+    except DuebookError as e:
+        return _fail(e, as_json, e.exit_code)
+    except ModuleNotFoundError as e:
+        return _fail(_missing(e), as_json, MissingPackage.exit_code)
+    except Exception as e:  # the last door: whatever it is, the user gets a sentence and the operator a log
+        return _fail(_unexpected(e, home), as_json, 2, code="unexpected")
+    return _answer(to_json(result.document) if as_json else result.text, result.exit_code)
+
+
+def to_json(document: Any) -> str:
+    """Return a document as JSON text: instants as RFC 3339, undefined numbers as null."""
+    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str | int) and not isinstance(value, Enum):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k.value if isinstance(k, Enum) else k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(v) for v in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if isinstance(value, datetime):
+        return clock.format_instant(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "model_dump"):
+        return _plain(value.model_dump(mode="json"))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if hasattr(value, "tolist"):  # numpy scalars and arrays
+        return _plain(value.tolist())
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def build_parser(only: str | None) -> CommandParser:
+    """Return the parser; `only` names the group to import, the others are listed by name and help alone."""
+    parser = CommandParser(prog="python -m core", description="Duebook from a shell.")
+    parser.add_argument("--version", action="version", version=f"duebook {_version()}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, group in GROUPS.items():
+        if name != only:
+            subparsers.add_parser(name, help=group.help)
+            continue
+        module = _import_group(name)
+        module.register(subparsers)
+        group_parser = subparsers.choices[name]
+        if group_parser.get_default("run") is None and hasattr(module, "run"):
+            group_parser.set_defaults(run=module.run)
+    return parser
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    name = _command_word(argv)
+    if name is not None and name not in GROUPS:
+        near = difflib.get_close_matches(name, GROUPS, n=1)
+        hint = f"Did you mean `{near[0]}`?" if near else f"Commands: {', '.join(GROUPS)}."
+        raise UsageRefused(f"There is no command {name!r}.", next_step=hint)
+    parser = build_parser(name)
+    if name is None and not {"-h", "--help", "--version"} & set(argv):
+        raise UsageRefused("No command was named.", next_step=f"Commands: {', '.join(GROUPS)}.")
+    return parser.parse_args(argv)
+
+
+def _command_word(argv: Sequence[str]) -> str | None:
+    """Return the first word that is neither an option nor the value of `--home`."""
+    words = iter(argv)
+    for word in words:
+        if word == "--home":
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def _import_group(name: str) -> Any:
+    module_name = f"core.cli.{name}"
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as e:
+        if e.name != module_name:
+            raise
+        raise InputError(f"The command `{name}` is not part of this version.") from e
+
+
+def _prepare_missing_home(config: Config) -> None:
+    """Prepare the workspace when it has no store: the first command that needs one finds it ready."""
+    if config.store.exists():
+        return
+    from core.acts import prepare  # here, not above: `doctor` and `--help` do not pay for the store
+
+    prepare.prepare(config, report=progress)
+
+
+def _version() -> str:
+    import tomllib
+
+    with (configuration.ROOT / "pyproject.toml").open("rb") as f:
+        return str(tomllib.load(f)["project"]["version"])
+
+
+def _answer(text: str, exit_code: int) -> int:
+    try:
+        if text:
+            print(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader (`head`) had enough; the command did its work
+        return _leave_pipe(exit_code)
+    return exit_code
+
+
+def _leave_pipe(exit_code: int) -> int:
+    # Python flushes standard output once more at exit; give it somewhere to go.
+    with contextlib.suppress(OSError, io.UnsupportedOperation):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return exit_code
+
+
+def _fail(error: DuebookError, as_json: bool, exit_code: int, *, code: str | None = None) -> int:
+    with contextlib.suppress(BrokenPipeError):
+        print(str(error), file=sys.stderr, flush=True)
+    if not as_json:
+        return exit_code
+    return _answer(to_json({"error": error.as_dict() | ({"code": code} if code else {})}), exit_code)
+
+
+def _missing(error: ModuleNotFoundError) -> DuebookError:
+    name = (error.name or str(error)).partition(".")[0]
+    return MissingPackage(
+        f"The package `{name}` is not installed.",
+        where=name,
+        next_step="Run `make install`, then `python -m core doctor`.",
+    )
+
+
+def _unexpected(error: Exception, home: Path) -> DuebookError:
+    text = "".join(traceback.format_exception(error))
+    name = f"error-{clock.now():%Y%m%dT%H%M%S%f}-{os.getpid()}.log"
+    for folder in (home / "logs", Path(tempfile.gettempdir())):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = folder / name
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError:
+            continue
+        return DuebookError(
+            f"Something went wrong that Duebook did not expect: {type(error).__name__}.",
+            where=str(path),
+            next_step="The file holds the details; please report it.",
+        )
+    return DuebookError(f"Something went wrong that Duebook did not expect: {error!r}.")
+
+
+def _make_streams_lossless() -> None:
+    """Write UTF-8 whatever the locale says, and escape what UTF-8 cannot hold: no text may end a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
