@@ -1,0 +1,1 @@
+"""Append-only Parquet of execution traces: one mapping, one writer, one compaction."""
