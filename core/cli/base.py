@@ -1,8 +1,8 @@
 """What all commands share: finding the command, `--home` and `--json`, one result out, one sentence for an error.
 
 A group is a module `core.cli.<name>` with `register(subparsers)`, which adds its parsers and sets their handler with
-`parser.set_defaults(run=handler)` (left out, it is the module's `run`); a handler is `run(args, config) -> Result`. Only the group that was called is imported,
-so that a light command does not pay for a heavy one.
+`parser.set_defaults(run=handler)` (left out, it is the module's `run`); a handler is `run(args, config) -> Result`.
+Only the group that was called is imported, so that a light command does not pay for a heavy one.
 
 Promise: with `--json` standard output carries exactly one JSON document, whatever happens; progress goes to standard
 error. Exit 0 ok, 1 a check failed or an act was refused, 2 bad input or a missing package, 130 stopped by the user.
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from core import clock
 from core import config as configuration
@@ -49,6 +49,8 @@ class Result:
     document: Any
     text: str
     exit_code: int = 0
+    already_said: bool = False
+    """The handler has answered through `args.say_now` (a command that stays, like `up`); print nothing more."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ def main(argv: Sequence[str]) -> int:
         as_json = getattr(args, "json", False)
         config = configuration.load(getattr(args, "home", None))
         home = config.home
+        out = sys.stdout
+        args.say_now = lambda early: _answer(to_json(early.document) if as_json else early.text, early.exit_code, out)
         # A library that prints must not spoil the one document.
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
             if GROUPS[args.command].needs_home:
@@ -141,6 +145,8 @@ def main(argv: Sequence[str]) -> int:
         return _fail(_missing(e), as_json, MissingPackage.exit_code)
     except Exception as e:  # the last door: whatever it is, the user gets a sentence and the operator a log
         return _fail(_unexpected(e, home), as_json, 2, code="unexpected")
+    if result.already_said:
+        return result.exit_code
     return _answer(to_json(result.document) if as_json else result.text, result.exit_code)
 
 
@@ -241,11 +247,11 @@ def _version() -> str:
         return str(tomllib.load(f)["project"]["version"])
 
 
-def _answer(text: str, exit_code: int) -> int:
+def _answer(text: str, exit_code: int, out: TextIO | None = None) -> int:
     try:
         if text:
-            print(text)
-        sys.stdout.flush()
+            print(text, file=out or sys.stdout)
+        (out or sys.stdout).flush()
     except BrokenPipeError:  # the reader (`head`) had enough; the command did its work
         return _leave_pipe(exit_code)
     return exit_code
