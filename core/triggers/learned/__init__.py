@@ -1,0 +1,1 @@
+"""Triggers whose numbers were fitted to examples; on an obligation they only suggest."""
