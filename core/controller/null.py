@@ -113,3 +113,19 @@ def audit(outcome: NullOutcome, memory: MemoryTap, baseline: Baseline) -> NullAu
         no_later_use=not memory.late_reads,
         output_equal=(outcome.prompt, outcome.output) == (baseline.prompt, baseline.output),
     )
+
+
+def walk(
+    null_path: type[NullPath],
+    memory: MemoryTap,
+    text: str,
+    backbone: Backbone,
+    baseline: Baseline,
+    *,
+    fresh: bool = False,
+) -> tuple[NullOutcome, NullAudit]:
+    """Close the memory at the null decision, walk the path once, and audit it."""
+    path = null_path.beside(memory)
+    memory.close()
+    outcome = path.run(text, backbone, fresh=fresh)
+    return outcome, audit(outcome, memory, baseline)

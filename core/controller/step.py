@@ -20,8 +20,8 @@ from core.controller.arms import Arm
 from core.controller.context import Context, Heard
 from core.controller.intervene import Intervention
 from core.controller.memory import MemoryTap
-from core.controller.null import Baseline, NullAudit, NullPath, audit, c0_baseline
-from core.controller.resolve import Resolution, resolve
+from core.controller.null import Baseline, NullAudit, NullPath, c0_baseline, walk
+from core.controller.resolve import resolve
 from core.controller.trail import Stopwatch, trace_of
 from core.errors import CaseError, InputError
 from core.records.case import Operation, OperationKind
@@ -213,16 +213,14 @@ def stay_silent(
     null_path: type[NullPath],
 ) -> Outcome:
     """Take the null path: close the memory, answer from the event alone; in C3 audit that nothing leaked."""
-    path = null_path.beside(memory)
-    memory.close()
     audited = arm.name is ArmName.C3
-    walked = path.run(final.text, backbone, fresh=context.fresh and audited)
+    walked, checks = walk(null_path, memory, final.text, backbone, baseline, fresh=context.fresh and audited)
     return Outcome(
         output=walked.output,
         retrieved_id=walked.retrieved_id,
         intervention=walked.intervention,
         prompt=walked.prompt,
-        audit=audit(walked, memory, baseline) if audited else None,
+        audit=checks if audited else None,
     )
 
 

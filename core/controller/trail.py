@@ -302,7 +302,8 @@ def _null_step(outcome: Outcome, arm: Arm, fired: bool, fresh: bool) -> Step:
         return _step(
             name,
             StepStatus.DONE,
-            f"All four checks hold: no id, no intervention, no later read, prompt and output equal the baseline's{anew}.",
+            "All four checks hold: no id, no intervention, no later read, prompt and output "
+            f"equal the baseline's{anew}.",
         )
     failed = ", ".join(check.replace("_", " ") for check in outcome.audit.failed)
     return _step(name, StepStatus.FAILED, f"The audit failed: {failed}.")

@@ -15,7 +15,7 @@ from core.records.case import Operation
 from core.records.decision import NullReason
 from core.records.event import EventLine
 from core.records.record import RecordState
-from core.records.trace import ArmName, Boundary, ErrorKind, EventDecision, StepName, StepStatus, Trace
+from core.records.trace import ArmName, Boundary, ErrorKind, EventDecision, Step, StepName, StepStatus, Trace
 from tests.controller.tiny import TableTrigger, TinyBackbone, context
 
 COND = "The invoice exceeds 10,000 dollars."
@@ -364,15 +364,20 @@ def test_the_execution_key_tells_every_factor_apart() -> None:
 
 
 def test_a_restart_without_another_process_is_a_failed_boundary() -> None:
-    told = {"boundary": Boundary.RESTART, "writer_pid": 7}
-    assert (
-        run(ArmName.C3, POSITIVE, responder_pid=7, store_reopened=True, **told).steps[1]
-        == (run(ArmName.C3, POSITIVE, responder_pid=8, store_reopened=False, **told).steps[1])
-    )
-    failed = run(ArmName.C3, POSITIVE, responder_pid=7, store_reopened=True, **told).steps[1]
-    assert failed.detail == "A restart was planned, but no other process took over."
-    done = run(ArmName.C3, POSITIVE, responder_pid=8, store_reopened=True, **told).steps[1]
-    assert done.status is StepStatus.DONE
+    def boundary_step(responder_pid: int, reopened: bool) -> Step:
+        return run(
+            ArmName.C3,
+            POSITIVE,
+            boundary=Boundary.RESTART,
+            writer_pid=7,
+            responder_pid=responder_pid,
+            store_reopened=reopened,
+        ).steps[1]
+
+    for failed in (boundary_step(7, True), boundary_step(8, False)):
+        assert failed.status is StepStatus.FAILED
+        assert failed.detail == "A restart was planned, but no other process took over."
+    assert boundary_step(8, True).status is StepStatus.DONE
 
 
 def test_records_that_differ_when_read_back_are_a_failed_write() -> None:

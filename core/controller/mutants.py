@@ -1,0 +1,129 @@
+"""Four controllers that cheat on the null path, each in one way, each caught by exactly its own check.
+
+They are what makes the audit worth something: a check that no cheat can fail proves nothing. Used in tests and shown
+on a trace's page; no run ever uses one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.controller.intervene import Intervention
+from core.controller.memory import MemoryTap
+from core.controller.null import NullAudit, NullPath, c0_baseline, walk
+from core.errors import InputError
+from core.records.record import Condition, Payload, Record, RecordState
+from core.records.trace import Trace
+
+if TYPE_CHECKING:
+    from core.backbone.base import Backbone
+
+
+class LeaksAnId(NullPath):
+    """Hands on an id that it learned before the decision."""
+
+    def __init__(self, leaked: str) -> None:
+        self._leaked = leaked
+
+    @classmethod
+    def beside(cls, memory: MemoryTap) -> LeaksAnId:
+        """Remember the last record's id while the memory is still open."""
+        ids = memory.ids()
+        return cls(ids[-1] if ids else "no record")
+
+    def retrieved_id(self) -> str | None:
+        """Return the remembered id."""
+        return self._leaked
+
+
+class ReturnsAnEmptyIntervention(NullPath):
+    """Builds an intervention object with nothing in it."""
+
+    def intervention(self) -> Intervention | None:
+        """Return an empty object instead of none."""
+        return Intervention(record_id="", payload="")
+
+
+class ReadsMemoryLater(NullPath):
+    """Reads the memory after the decision; what it reads changes nothing, the read alone is the fault."""
+
+    def __init__(self, memory: MemoryTap) -> None:
+        self._memory = memory
+
+    @classmethod
+    def beside(cls, memory: MemoryTap) -> ReadsMemoryLater:
+        """Keep the memory."""
+        return cls(memory)
+
+    def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+        """Read every payload, then answer as the true path does."""
+        for record_id in self._memory.ids():
+            self._memory.payload(record_id)
+        return super().answer(prompt, backbone, fresh=fresh)
+
+
+class AddsAByte(NullPath):
+    """Adds one space to the prompt."""
+
+    def prompt(self, text: str, backbone: Backbone) -> bytes:
+        """Return the true prompt and one byte."""
+        return super().prompt(text, backbone) + b" "
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """One controller's walk of the null path, and what the audit says of it."""
+
+    controller: str
+    """`true controller`, or what the mutant does."""
+    must_fail: str | None
+    """The check that has to catch it; None for the true controller."""
+    audit: NullAudit
+    """The four checks."""
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether exactly the check that has to catch it does so."""
+        return self.audit.failed == ((self.must_fail,) if self.must_fail else ())
+
+
+CONTROLLERS: tuple[tuple[str, type[NullPath], str | None], ...] = (
+    ("true controller", NullPath, None),
+    ("leaks an id", LeaksAnId, "no_retrieved_id"),
+    ("returns an empty intervention object", ReturnsAnEmptyIntervention, "no_intervention"),
+    ("reads a memory value later", ReadsMemoryLater, "no_later_use"),
+    ("adds one byte to the prompt", AddsAByte, "output_equal"),
+)
+"""The true controller, then the four mutants, each with the check that must catch it."""
+
+
+def demonstrate(trace: Trace, backbone: Backbone) -> tuple[Demonstration, ...]:
+    """Walk a trace's null path again with the true controller and with every mutant.
+
+    The mutant that adds a byte asks the backbone something it was never asked: that one answer takes its weights.
+
+    Raises
+    ------
+    InputError : the trace did not take the null path.
+    """
+    if trace.fired:
+        raise InputError(
+            "The null path was not taken in this execution.",
+            where=trace.trace_id,
+            next_step="Open an execution that stayed silent.",
+        )
+    records = [
+        Record.model_construct(
+            record_id=view.record_id,
+            condition=Condition.model_construct(text=view.condition),
+            payload=Payload.model_construct(text=view.payload),
+            state=RecordState(view.state),
+        )
+        for view in trace.records
+    ]
+    baseline = c0_baseline(trace.event_text, backbone)
+    return tuple(
+        Demonstration(name, must_fail, walk(path, MemoryTap(records), trace.event_text, backbone, baseline)[1])
+        for name, path, must_fail in CONTROLLERS
+    )
