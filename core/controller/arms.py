@@ -3,7 +3,7 @@
 | arm | judges a record by | stores as score, threshold, features | binds | says itself |
 |---|---|---|---|---|
 | C0 | nothing: it has no memory | NULL, NULL, NULL | nothing | model_action = the baseline |
-| C1 | likeness of event and *payload*, without the condition | the likeness, `c1_threshold`, NULL | own payload | NULL |
+| C1 | likeness of event and *payload*, not the condition | the likeness, `c1_threshold`, NULL | own payload | NULL |
 | C2 | nothing: every active record acts | NULL, NULL, NULL; each decision *fired* | own payload | NULL |
 | C3 | the trigger on condition and event | the trigger's | own payload | model_action when fired |
 | C4 | the trigger, as C3 | the trigger's, equal to C3's | the permuted payload | NULL |
