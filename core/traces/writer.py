@@ -84,7 +84,7 @@ def write_table(folder: Path, table: pa.Table, name: str) -> SegmentFile:
     if table.num_rows == 0:
         raise InputError(f"The part {name!r} would be empty.")
     table = table.select(ARROW_SCHEMA.names).cast(ARROW_SCHEMA).sort_by("trace_id")
-    classes, runs = (pc.unique(table[c]).to_pylist() for c in ("evidence_class", "run_id"))
+    classes, runs = ([str(v) for v in pc.unique(table[c]).to_pylist()] for c in ("evidence_class", "run_id"))
     if len(classes) != 1 or len(runs) != 1:
         raise InputError(
             f"The part {name!r} would mix {len(classes)} evidence classes and {len(runs)} runs; one of each is allowed."
@@ -98,7 +98,7 @@ def write_table(folder: Path, table: pa.Table, name: str) -> SegmentFile:
     except OSError as e:
         raise StoreError(f"A part of the traces could not be written: {e}.", where=str(path)) from e
     ids = table["trace_id"]
-    return SegmentFile(path, table.num_rows, digest, ids[0].as_py(), ids[-1].as_py(), classes[0], runs[0])
+    return SegmentFile(path, table.num_rows, digest, str(ids[0]), str(ids[-1]), classes[0], runs[0])
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:

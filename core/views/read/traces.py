@@ -1,0 +1,450 @@
+"""Questions about executions: list, totals, facets, one execution, its other arms, its neighbours, export.
+
+Promise: one filter drives them all, so that list, totals, chart and export agree. Pages are found by key, never by
+offset. Totals stand apart for each class, origin, contract and run: nothing here adds them up.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from core.clock import format_instant, parse_instant
+from core.errors import InputError, ViewError
+from core.records.filter import Filter
+from core.records.trace import Trace
+from core.traces.dataset import ARROW_SCHEMA, NESTED, column_type, from_row
+from core.views.answer import Answer
+from core.views.catalog import view_file
+from core.views.views import Snapshot
+from core.views.where import Column, Kind, condition, joined
+
+VIEW = "trace"
+PAGE_ROWS = 50
+FACET_VALUES = 200
+PREFIX = 8
+"""So many characters of an id are enough to look it up."""
+
+_KINDS = {pa.bool_(): Kind.FLAG, pa.int64(): Kind.WHOLE, pa.float64(): Kind.NUMBER, pa.string(): Kind.TEXT}
+_DERIVED = {
+    "outcome": ("right action", "right silence", "missed", "false action", "wrong record", "wrong payload"),
+    "path": ("intervention", "null path"),
+    "pair_id": (),
+    "twin_id": (),
+    "margin": (),
+    "audit_passed": (),
+    "restarted": (),
+}
+_DERIVED_KINDS = {"margin": Kind.NUMBER, "audit_passed": Kind.FLAG, "restarted": Kind.FLAG}
+
+
+@cache
+def columns() -> tuple[Column, ...]:
+    """Return every column of the trace view, in order, with its kind, its sentence and its closed set of values."""
+    described = view_file(VIEW).columns
+    stored = tuple(
+        Column(
+            name,
+            Kind.NESTED if name in NESTED else _KINDS.get(ARROW_SCHEMA.field(name).type, Kind.INSTANT),
+            described[name],
+            _closed_set(info.annotation),
+        )
+        for name, info in Trace.model_fields.items()
+    )
+    derived = tuple(
+        Column(name, _DERIVED_KINDS.get(name, Kind.TEXT), described[name], values, derived=True)
+        for name, values in _DERIVED.items()
+    )
+    return stored + derived
+
+
+@cache
+def column_map() -> dict[str, Column]:
+    """Return the columns by name."""
+    return {c.name: c for c in columns()}
+
+
+def field_names() -> tuple[str, ...]:
+    """Return the fields a filter may name; what `Filter.parse` asks for."""
+    return tuple(column_map())
+
+
+def list_columns() -> tuple[str, ...]:
+    """Return the columns of a list: everything but the nested ones."""
+    return tuple(c.name for c in columns() if c.kind is not Kind.NESTED)
+
+
+def _closed_set(annotation: Any) -> tuple[str, ...]:
+    if column_type(annotation)[0] != pa.string():
+        return ()
+    for part in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(part, type) and issubclass(part, StrEnum):
+            return tuple(part)
+    return ()
+
+
+@dataclass(frozen=True)
+class Sort:
+    """The order of a list; undefined values come last either way, ties go by trace id."""
+
+    field: str = "trace_id"
+    """The column."""
+    descending: bool = True
+    """Newest, largest, last first."""
+
+    @classmethod
+    def parse(cls, text: str) -> Sort:
+        """Read `field:asc` or `field:desc`.
+
+        Raises
+        ------
+        ViewError : an unknown or nested column, another direction.
+        """
+        name, _, direction = text.partition(":")
+        if direction not in ("asc", "desc"):
+            raise ViewError(f"The order {text!r} is not field:asc or field:desc.")
+        return cls(name, direction == "desc").checked()
+
+    def checked(self) -> Sort:
+        """Return it if its column can be sorted by.
+
+        Raises
+        ------
+        ViewError : an unknown or nested column.
+        """
+        column = column_map().get(self.field)
+        if column is None or column.kind is Kind.NESTED:
+            raise ViewError(f"The order names {self.field!r}, which cannot be sorted by.")
+        return self
+
+    @property
+    def token(self) -> str:
+        """Its spelling in the URL."""
+        return f"{self.field}:{'desc' if self.descending else 'asc'}"
+
+    def sql(self, *, backward: bool = False) -> str:
+        """Return the ORDER BY terms."""
+        direction = "DESC" if self.descending != backward else "ASC"
+        if self.field == "trace_id":
+            return f"trace_id {direction}"
+        return f"{self.field} {direction} NULLS {'FIRST' if backward else 'LAST'}, trace_id {direction}"
+
+    def beyond(self, value: Any, trace_id: str, *, backward: bool = False) -> tuple[str, list[Any]]:
+        """Return the condition of the rows after (before, if backward) the row with this value and id."""
+        sign = "<" if self.descending != backward else ">"
+        f = self.field
+        if f == "trace_id":
+            return f"trace_id {sign} ?", [trace_id]
+        if value is None:
+            tie = f"{f} IS NULL AND trace_id {sign} ?"
+            return (f"{f} IS NOT NULL OR ({tie})" if backward else tie), [trace_id]
+        nulls = "" if backward else f" OR {f} IS NULL"
+        return f"{f} {sign} ? OR ({f} = ? AND trace_id {sign} ?){nulls}", [value, value, trace_id]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of a list."""
+
+    answer: Answer
+    """The rows."""
+    next: str | None
+    """The token of the following page; None on the last."""
+    previous: str | None
+    """The token of the page before; None on the first."""
+
+
+def _token(direction: str, sort: Sort, row: dict[str, Any]) -> str:
+    value = row[sort.field]
+    if isinstance(value, datetime):
+        value = format_instant(value)
+    content = json.dumps([direction, sort.token, value, row["trace_id"]], ensure_ascii=True)
+    return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")
+
+
+def _read_token(token: str, sort: Sort) -> tuple[bool, Any, str]:
+    refused = ViewError(f"The page token {token[:40]!r} does not belong to this list.", next_step="Open page one.")
+    try:
+        direction, order, value, trace_id = json.loads(
+            base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
+        )
+        kind = column_map()[sort.field].kind
+        if kind is Kind.INSTANT and value is not None:
+            value = parse_instant(value)
+        if kind is Kind.NUMBER and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+    except (ValueError, TypeError, InputError, RecursionError) as e:
+        raise refused from e
+    types = {Kind.FLAG: bool, Kind.WHOLE: int, Kind.NUMBER: float, Kind.TEXT: str, Kind.INSTANT: datetime}
+    fits = value is None or (isinstance(value, types[kind]) and (kind is Kind.FLAG) == isinstance(value, bool))
+    in_range = not isinstance(value, int) or -(2**63) <= value < 2**63
+    if direction not in ("n", "p") or order != sort.token or not isinstance(trace_id, str) or not (fits and in_range):
+        raise refused
+    return direction == "p", value, trace_id
+
+
+def list_traces(
+    snapshot: Snapshot,
+    chosen: Filter,
+    sort: Sort | None = None,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+    names: Sequence[str] | None = None,
+) -> Page:
+    """Return one page of the executions that the filter selects.
+
+    Parameters
+    ----------
+    after : a token of an earlier page's `next` or `previous`; None: the first page.
+    limit : rows a page, 1 to 1,000.
+    names : columns to return (default: all but the nested ones); trace_id and the sort column always come along.
+
+    Raises
+    ------
+    ViewError : a bad filter, order, token, column or limit.
+    """
+    sort = (sort or Sort()).checked()
+    if not 1 <= limit <= 1000:
+        raise ViewError(f"A page holds 1 to 1,000 rows, not {limit:,}.")
+    where, values = condition(chosen, column_map())
+    backward, value, trace_id = _read_token(after, sort) if after else (False, None, "")
+    if after:
+        key, bound = sort.beyond(value, trace_id, backward=backward)
+        where, values = joined([where, key]), values + bound
+    wanted = _checked_names(names or list_columns(), "trace_id", sort.field)
+    # Ids first, rows second: reading every column of every candidate is what would be slow.
+    found = snapshot.ask(
+        VIEW,
+        f"SELECT trace_id FROM trace WHERE {where} ORDER BY {sort.sql(backward=backward)} LIMIT {limit + 1}",
+        values,
+    )
+    ids = [str(r["trace_id"]) for r in found.rows()]
+    more, ids = len(ids) > limit, ids[:limit]
+    answer = _by_ids(snapshot, ids, wanted, sort)
+    shown_sql = snapshot.shown(
+        f"SELECT {', '.join(wanted)} FROM trace WHERE {where} ORDER BY {sort.sql(backward=backward)} LIMIT {limit}",
+        values,
+    )
+    rows = answer.rows()
+    first, last = (_token("p", sort, rows[0]), _token("n", sort, rows[-1])) if rows else (None, None)
+    has_next, has_previous = (bool(rows), more) if backward else (more, after is not None)
+    return Page(replace(answer, sql=shown_sql), last if has_next else None, first if has_previous else None)
+
+
+def _checked_names(names: Iterable[str], *also: str) -> list[str]:
+    wanted = list(dict.fromkeys([*names, *also]))
+    if unknown := [n for n in wanted if n not in column_map()]:
+        raise ViewError(f"There is no column {', '.join(unknown)} here.")
+    return wanted
+
+
+def _by_ids(snapshot: Snapshot, ids: list[str], names: Sequence[str], sort: Sort) -> Answer:
+    if not ids:
+        return snapshot.ask(VIEW, f"SELECT {', '.join(names)} FROM trace WHERE FALSE")
+    places = ", ".join("?" * len(ids))
+    # The bounds let DuckDB skip row groups by their statistics; the list alone does not.
+    return snapshot.ask(
+        VIEW,
+        f"SELECT {', '.join(names)} FROM trace WHERE trace_id BETWEEN ? AND ? AND trace_id IN ({places})"
+        f" ORDER BY {sort.sql()}",
+        [min(ids), max(ids), *ids],
+    )
+
+
+def totals(snapshot: Snapshot, chosen: Filter) -> Answer:
+    """Return counts of what the filter selects, one row for each class, origin, contract and run.
+
+    Returns
+    -------
+    evidence_class, origin, contract, run_id, executions, episodes (n), expected, fired, acted, correct, missed,
+    false_fired, null_trials, audits_passed.
+
+    Raises
+    ------
+    ViewError : a bad filter.
+    """
+    where, values = condition(chosen, column_map())
+    return snapshot.ask(
+        VIEW,
+        "SELECT evidence_class, origin, contract, run_id, count(*) AS executions,"
+        " count(DISTINCT episode_id) AS episodes, count(*) FILTER (expected_trigger) AS expected,"
+        " count(*) FILTER (fired) AS fired, count(predicted_action) AS acted, count(*) FILTER (correct) AS correct,"
+        " count(*) FILTER (expected_trigger AND NOT fired) AS missed,"
+        " count(*) FILTER (NOT expected_trigger AND fired) AS false_fired,"
+        " count(*) FILTER (null_trial) AS null_trials, count(*) FILTER (null_trial AND audit_passed) AS audits_passed"
+        f" FROM trace WHERE {where} GROUP BY ALL ORDER BY ALL",
+        values,
+    )
+
+
+def count(snapshot: Snapshot, chosen: Filter) -> int:
+    """Return how many executions the filter selects: a number of rows, no result."""
+    where, values = condition(chosen, column_map())
+    return int(snapshot.ask(VIEW, f"SELECT count(*) AS n FROM trace WHERE {where}", values).one()["n"])
+
+
+def facets(snapshot: Snapshot, chosen: Filter, field: str, limit: int = FACET_VALUES) -> Answer:
+    """Return a field's values among what the rest of the filter selects, most frequent first.
+
+    The field's own terms are left out, so that a picker shows what else could be picked.
+
+    Returns
+    -------
+    value (text; NULL: undefined), n executions.
+
+    Raises
+    ------
+    ViewError : a bad filter, an unknown or nested field.
+    """
+    Sort(field).checked()
+    where, values = condition(chosen.without(field), column_map())
+    return snapshot.ask(
+        VIEW,
+        f"SELECT {field}::VARCHAR AS value, count(*) AS n FROM trace WHERE {where} GROUP BY {field}"
+        f" ORDER BY n DESC, value NULLS LAST LIMIT {int(limit)}",
+        values,
+    )
+
+
+_STORED = ", ".join(ARROW_SCHEMA.names)
+
+
+def one_trace(snapshot: Snapshot, trace_id: str) -> Trace:
+    """Return one execution, whole.
+
+    Raises
+    ------
+    ViewError : there is none of this id.
+    """
+    rows = snapshot.ask(VIEW, f"SELECT {_STORED} FROM trace WHERE trace_id = ? LIMIT 1", [trace_id]).rows()
+    if not rows:
+        raise ViewError(f"There is no execution {trace_id!r} here.", next_step="Check the id, or clear the filter.")
+    return from_row(rows[0])
+
+
+def arms_of(snapshot: Snapshot, trace: Trace) -> tuple[Trace, ...]:
+    """Return the same run, episode, seed and boundary in the other arms, by arm."""
+    rows = snapshot.ask(
+        VIEW,
+        f"SELECT {_STORED} FROM trace WHERE run_id = ? AND episode_id = ? AND boundary = ? AND backbone = ?"
+        " AND seed IS NOT DISTINCT FROM ? AND arm <> ? ORDER BY arm, trace_id",
+        [trace.run_id, trace.episode_id, trace.boundary.value, trace.backbone, trace.seed, trace.arm.value],
+    ).rows()
+    return tuple(from_row(r) for r in rows)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The ids before and after one execution in a filtered, sorted list."""
+
+    previous: str | None
+    """None: it is the first, or not in the list."""
+    next: str | None
+    """None: it is the last, or not in the list."""
+
+
+def neighbours(snapshot: Snapshot, chosen: Filter, trace_id: str, sort: Sort | None = None) -> Neighbours:
+    """Return which executions come before and after this one in the list.
+
+    Raises
+    ------
+    ViewError : a bad filter or order.
+    """
+    sort = (sort or Sort()).checked()
+    where, values = condition(chosen, column_map())
+    here = snapshot.ask(
+        VIEW, f"SELECT {sort.field} AS value FROM trace WHERE trace_id = ? AND {where} LIMIT 1", [trace_id, *values]
+    ).rows()
+    if not here:
+        return Neighbours(None, None)
+
+    def step(*, backward: bool) -> str | None:
+        key, bound = sort.beyond(here[0]["value"], trace_id, backward=backward)
+        rows = snapshot.ask(
+            VIEW,
+            f"SELECT trace_id FROM trace WHERE {joined([where, key])} ORDER BY {sort.sql(backward=backward)} LIMIT 1",
+            values + bound,
+        ).rows()
+        return str(rows[0]["trace_id"]) if rows else None
+
+    return Neighbours(step(backward=True), step(backward=False))
+
+
+class IdKind(StrEnum):
+    """What an id names."""
+
+    TRACE = "trace"
+    """One execution."""
+    RUN = "run"
+    """One run."""
+    EPISODE = "episode"
+    """One episode or case."""
+    MATCH = "match"
+    """A matched pair of episodes."""
+    RECORD = "record"
+    """One stored record."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a pasted id is."""
+
+    kind: IdKind
+    """What it names."""
+    id: str
+    """The whole id."""
+    executions: int
+    """How many executions it leads to."""
+    filter: Filter
+    """The filter that selects them."""
+
+
+_LOOKED_UP = (
+    (IdKind.TRACE, "trace_id"),
+    (IdKind.RUN, "run_id"),
+    (IdKind.EPISODE, "episode_id"),
+    (IdKind.MATCH, "match_id"),
+    (IdKind.RECORD, "fired_record"),
+    (IdKind.RECORD, "expected_record"),
+)
+
+
+def find_id(snapshot: Snapshot, text: str) -> Found | None:
+    """Return what a pasted id names, or None; the first eight or more characters are enough if only one id has them.
+
+    Raises
+    ------
+    ViewError : several ids begin with the text.
+    """
+    text = text.strip()
+    if not text or "\x00" in text:
+        return None
+    for exact in (True, False):
+        if not exact and len(text) < PREFIX:
+            return None
+        for kind, name in _LOOKED_UP:
+            if (found := _look_up(snapshot, kind, name, text, exact=exact)) is not None:
+                return found
+    return None
+
+
+def _look_up(snapshot: Snapshot, kind: IdKind, name: str, text: str, *, exact: bool) -> Found | None:
+    test = f"{name} = ?" if exact else f"starts_with({name}, ?)"
+    rows = snapshot.ask(
+        VIEW, f"SELECT {name} AS id, count(*) AS n FROM trace WHERE {test} GROUP BY {name} ORDER BY id LIMIT 3", [text]
+    ).rows()
+    if not rows:
+        return None
+    if len(rows) > 1:
+        shown = ", ".join(r["id"] for r in rows[:2])
+        raise ViewError(f"Several {kind} ids begin with {text!r} ({shown}, ...).", next_step="Paste more of it.")
+    chosen = Filter.parse([f"{name}:eq:{rows[0]['id']}"], field_names())
+    return Found(kind, rows[0]["id"], rows[0]["n"], chosen)

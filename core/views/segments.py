@@ -1,0 +1,122 @@
+"""Which listed Parquet files can be read, and a sentence for each that cannot.
+
+Promise: only listed files are read. A file that is missing, cut short, foreign or outside the trace folders is left
+out and named; the others are still shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.hashing import sha256_file
+from core.traces.dataset import ARROW_SCHEMA
+from core.views.tables import Segment
+
+Mark = tuple[int, int, int]
+
+
+class Segments:
+    """The listed segments of one workspace.
+
+    Parameters
+    ----------
+    home : listed paths are relative to it.
+    folders : a listed file must lie below one of these.
+    """
+
+    def __init__(self, home: Path, folders: Sequence[Path]) -> None:
+        self._home = home
+        self._folders = [f.resolve() for f in folders]
+        self._listed: tuple[Segment, ...] = ()
+        self._checked: dict[Segment, tuple[Mark | None, str | None]] = {}
+
+    def stamp(self) -> tuple[Mark | None, ...]:
+        """Return a value that changes when a listed file appears, vanishes or is written to."""
+        return tuple(_mark(self._path(s)) for s in self._listed)
+
+    def use(self, listed: Sequence[Segment]) -> None:
+        """Take over a new list and check the files that are new or changed: footer, columns, row count."""
+        self._listed = tuple(listed)
+        checked = {}
+        for segment in self._listed:
+            mark = _mark(self._path(segment))
+            known = self._checked.get(segment)
+            checked[segment] = known if known is not None and known[0] == mark else (mark, self._problem(segment))
+        self._checked = checked
+
+    def files(self) -> list[Path]:
+        """Return the readable files."""
+        return [self._path(s) for s in self._listed if self._checked[s][1] is None]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A sentence for each listed file that is left out."""
+        return tuple(p for s in self._listed if (p := self._checked[s][1]) is not None)
+
+    def find_damaged(self) -> tuple[str, ...]:
+        """Hash every readable file, leave out those that are not the bytes they were listed with, and name them."""
+        found = []
+        for segment in self._listed:
+            mark, problem = self._checked[segment]
+            if problem is None and (problem := self._damage(segment)) is not None:
+                self._checked[segment] = (mark, problem)
+                found.append(problem)
+        return tuple(found)
+
+    def _path(self, segment: Segment) -> Path:
+        return (self._home / segment.path).resolve()
+
+    def _problem(self, segment: Segment) -> str | None:
+        path = self._path(segment)
+        if not any(path.is_relative_to(f) for f in self._folders):
+            return f"The trace file {segment.path} lies outside the trace folders and is not read."
+        try:
+            rows, schema = _footer(path)
+        except FileNotFoundError:
+            return f"The trace file {segment.path} is missing; its {segment.rows:,} executions are not shown."
+        except (pa.ArrowException, OSError) as e:
+            return (
+                f"The trace file {segment.path} is damaged ({str(e).splitlines()[0]}); its {segment.rows:,} executions"
+                " are not shown."
+            )
+        foreign = [n for n in schema.names if n in ARROW_SCHEMA.names and not _fits(schema, n)]
+        if rows != segment.rows or foreign:
+            what = f"the columns {', '.join(foreign)} of another type" if foreign else f"{rows:,} rows"
+            return (
+                f"The trace file {segment.path} holds {what}, not the {segment.rows:,} executions it was listed with."
+            )
+        return None
+
+    def _damage(self, segment: Segment) -> str | None:
+        try:
+            if sha256_file(self._path(segment)) == segment.sha256:
+                return None
+        except OSError:
+            pass
+        return (
+            f"The trace file {segment.path} is not the file that was listed (its SHA-256 differs); its"
+            f" {segment.rows:,} executions are not shown."
+        )
+
+
+def _mark(path: Path) -> Mark | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _footer(path: Path) -> tuple[int, pa.Schema]:
+    with path.open("rb") as f:
+        parquet = pq.ParquetFile(f)
+        return parquet.metadata.num_rows, parquet.schema_arrow
+
+
+def _fits(schema: pa.Schema, name: str) -> bool:
+    kind, expected = schema.field(name).type, ARROW_SCHEMA.field(name).type
+    return bool(kind == expected or pa.types.is_null(kind))

@@ -1,0 +1,227 @@
+"""One in-memory DuckDB a process: the view files over listed Parquet segments and over tables copied from the store.
+
+Promise: one cursor and one transaction a rerun, so list, totals, chart and export come from one snapshot, as of one
+ledger entry; any number of threads at once. Nothing is downloaded, nothing is written, no file outside the trace
+folders is opened. A damaged segment is left out, and every snapshot says so; it is never silently missing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from core.config import DATA, Config
+from core.errors import ViewError
+from core.traces.dataset import ARROW_SCHEMA, rows_from_json
+from core.views.answer import Answer, with_values
+from core.views.catalog import VIEW_NAMES, view_file
+from core.views.segments import Segments
+from core.views.tables import TABLES, StoreReader, StoreReading
+
+log = logging.getLogger(__name__)
+
+SHIPPED = DATA / "evidence"
+"""Shipped evidence may be listed too, where it lies."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One consistent look at everything, for one rerun of one thread."""
+
+    cursor: duckdb.DuckDBPyConnection
+    """Its own cursor, in its own transaction."""
+    as_of: int
+    """The last ledger entry it knows of; 0 on an empty store."""
+    problems: tuple[str, ...]
+    """A sentence for each segment that is left out because it is missing or damaged."""
+    views: Views
+    """Where it came from."""
+
+    def ask(self, view: str, sql: str, values: Sequence[Any] = ()) -> Answer:
+        """Run one query with bound values and return its rows as Arrow.
+
+        Raises
+        ------
+        ViewError : a segment cannot be read (named), or the query fails.
+        """
+        return Answer(self._table(sql, values), view, with_values(sql, values), self.as_of)
+
+    def shown(self, sql: str, values: Sequence[Any] = ()) -> str:
+        """Return a query with its values in place, to be copied."""
+        return with_values(sql, values)
+
+    def batches(self, sql: str, values: Sequence[Any] = (), rows: int = 20_000) -> Iterator[pa.RecordBatch]:
+        """Run one query and yield its rows piece by piece, for exports."""
+        try:
+            yield from self._run(sql, values).to_arrow_reader(rows)
+        except (duckdb.Error, OSError) as e:
+            raise self.views.explain(e) from e
+
+    def _table(self, sql: str, values: Sequence[Any]) -> pa.Table:
+        try:
+            table: pa.Table = self._run(sql, values).to_arrow_table()
+        except (duckdb.Error, OSError) as e:
+            raise self.views.explain(e) from e
+        return table
+
+    def _run(self, sql: str, values: Sequence[Any]) -> duckdb.DuckDBPyRelation:
+        # Not `execute`: its result is copied once more on the way to Arrow.
+        return self.cursor.sql(sql, params=list(values))
+
+
+class Views:
+    """The views of one workspace, shared by all threads of a process.
+
+    Parameters
+    ----------
+    config : names the workspace.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._lock = Lock()
+        self._reader = StoreReader(config.store)
+        self._segments = Segments(config.home, (config.traces, SHIPPED))
+        self._seen: tuple[Any, ...] | None = None
+        self._tail: tuple[str, ...] = ()
+        self._entries = 0
+        self._as_of = 0
+        self._connection = open_duckdb((config.traces, SHIPPED))
+        _make_schema(self._connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """Give one cursor and one transaction over the newest state.
+
+        Raises
+        ------
+        StoreError : the store cannot be read.
+        """
+        with self._lock:
+            self._refresh()
+            cursor = self._connection.cursor()
+            cursor.execute("BEGIN TRANSACTION")
+            # A transaction's snapshot begins with its first read, which must happen before the next refresh.
+            cursor.execute("SELECT count(*) FROM store_run").fetchall()
+            snapshot = Snapshot(cursor, self._as_of, self._segments.problems, self)
+        try:
+            yield snapshot
+        finally:
+            cursor.close()
+
+    def close(self) -> None:
+        """Close the database and the store's connection."""
+        with self._lock:
+            self._reader.close()
+            self._connection.close()
+
+    def explain(self, error: Exception) -> ViewError:
+        """Return a failed query's error as one sentence; damaged segments are named, and left out from then on."""
+        with self._lock:
+            damaged = self._segments.find_damaged()
+            self._seen = None
+        if damaged:
+            return ViewError(" ".join(damaged), next_step="The other files are shown when the page is loaded again.")
+        log.warning("a query failed: %s", error)
+        return ViewError(f"The question could not be answered: {str(error).splitlines()[0]}")
+
+    def _refresh(self) -> None:
+        stamp = self._reader.stamp()
+        seen = (stamp, self._segments.stamp())
+        if seen == self._seen:
+            return
+        first = self._seen is None or self._seen[0][0] != stamp[0]
+        reading = self._reader.read(after_seq=0 if first else self._entries)
+        self._segments.use(reading.segments)
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute("BEGIN TRANSACTION")
+            self._copy(cursor, reading, first)
+            cursor.execute("COMMIT")
+        finally:
+            cursor.close()
+        self._tail, self._as_of = reading.tail, reading.as_of
+        entries = reading.tables["entry"]
+        if entries.num_rows:
+            self._entries = entries["seq"][-1].as_py()
+        elif first:
+            self._entries = 0
+        self._seen = (stamp, self._segments.stamp())
+
+    def _copy(self, cursor: duckdb.DuckDBPyConnection, reading: StoreReading, first: bool) -> None:
+        for name, table in reading.tables.items():
+            cursor.register("incoming", table)
+            if name == "entry" and not first:
+                cursor.execute("INSERT INTO store_entry SELECT * FROM incoming")
+            else:
+                cursor.execute(f"CREATE OR REPLACE TABLE store_{name} AS SELECT * FROM incoming")
+            cursor.unregister("incoming")
+        if first or reading.tail != self._tail:
+            cursor.register("incoming", rows_from_json(reading.tail))
+            cursor.execute("CREATE OR REPLACE TABLE trace_tail AS SELECT * FROM incoming")
+            cursor.unregister("incoming")
+        cursor.execute(f"CREATE OR REPLACE VIEW stored_trace AS {stored_trace_sql(self._segments.files())}")
+
+
+def open_duckdb(folders: Sequence[Path], memory: str = "2GB") -> duckdb.DuckDBPyConnection:
+    """Open an in-memory DuckDB that may read files below these folders and nothing else.
+
+    Nothing is spilled to disk: a temporary folder would be one more place a query may write to.
+    """
+    connection = duckdb.connect(  # noqa: TID251 - here is where it is opened
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+            "memory_limit": memory,
+            "temp_directory": "",
+        },
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET preserve_insertion_order = true")
+    connection.execute(f"SET allowed_directories = [{', '.join(quoted(f'{f.resolve()}/') for f in folders)}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def quoted(text: str) -> str:
+    """Return a SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def stored_trace_sql(files: Sequence[Path]) -> str:
+    """Return the query over listed files and the tail; the tail's types hold where a file lacks a column."""
+    if not files:
+        return "SELECT * FROM trace_tail"
+    names = ", ".join(quoted(str(f)) for f in files)
+    columns = ", ".join(ARROW_SCHEMA.names)
+    return (
+        f"SELECT {columns} FROM read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
+        " UNION ALL BY NAME SELECT * FROM trace_tail"
+    )
+
+
+def _make_schema(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make empty tables and all views over them; a refresh replaces what is below the views."""
+    empty = {f"store_{t.name}": t.schema.empty_table() for t in TABLES} | {"trace_tail": ARROW_SCHEMA.empty_table()}
+    for name, table in empty.items():
+        connection.register("incoming", table)
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")
+        connection.unregister("incoming")
+    connection.execute(f"CREATE VIEW stored_trace AS {stored_trace_sql(())}")
+    make_views(connection)
+
+
+def make_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create every view of the catalog."""
+    for name in VIEW_NAMES:
+        connection.execute(f"CREATE VIEW {name} AS {view_file(name).body}")
