@@ -38,8 +38,8 @@ def pick(device: str) -> torch.device:
     MissingPackage : torch is not installed.
     InputError : no such device, or it is not there.
     """
-    torch = _torch()
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    here = _torch()
+    there = {"cuda": here.cuda.is_available(), "mps": here.backends.mps.is_available(), "cpu": True}
     if device == "auto":
         device = next(name for name, ok in there.items() if ok)
     if device not in there:
@@ -48,7 +48,7 @@ def pick(device: str) -> torch.device:
         raise InputError(
             f"The device {device!r} is not available here.", where="DUEBOOK_DEVICE", next_step="Use auto or cpu."
         )
-    picked: torch.device = torch.device(device)
+    picked: torch.device = here.device(device)
     return picked
 
 
