@@ -32,6 +32,7 @@ from typing import Any, NoReturn, TextIO
 
 from core import clock
 from core import config as configuration
+from core.acts.prepared import is_prepared
 from core.config import Config
 from core.errors import DuebookError, InputError, MissingPackage
 
@@ -120,7 +121,7 @@ def main(argv: Sequence[str]) -> int:
     """
     _make_streams_lossless()
     as_json = "--json" in argv
-    home = Path("workspace-demo")
+    home: Path | None = None
     try:
         args = _parse(argv)
         as_json = getattr(args, "json", False)
@@ -232,12 +233,12 @@ def _import_group(name: str) -> Any:
 
 
 def _prepare_missing_home(config: Config) -> None:
-    """Prepare the workspace when it has no store: the first command that needs one finds it ready."""
-    if config.store.exists():
+    """Prepare the workspace where it is missing or incomplete: the first command that needs one finds it ready."""
+    if is_prepared(config):
         return
-    from core.acts import prepare  # here, not above: `doctor` and `--help` do not pay for the store
+    from core.acts.prepare import prepare  # here, not above: a light command does not pay for the store
 
-    prepare.prepare(config, report=progress)
+    prepare(config, report=progress)
 
 
 def _version() -> str:
@@ -281,12 +282,13 @@ def _missing(error: ModuleNotFoundError) -> DuebookError:
     )
 
 
-def _unexpected(error: Exception, home: Path) -> DuebookError:
+def _unexpected(error: Exception, home: Path | None) -> DuebookError:
     text = "".join(traceback.format_exception(error))
     name = f"error-{clock.now():%Y%m%dT%H%M%S%f}-{os.getpid()}.log"
-    for folder in (home / "logs", Path(tempfile.gettempdir())):
+    # A workspace that does not exist is not made for the sake of a log.
+    for folder in (*([home / "logs"] if home is not None and home.is_dir() else []), Path(tempfile.gettempdir())):
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             path = folder / name
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError:

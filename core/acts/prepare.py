@@ -1,0 +1,237 @@
+"""Makes a workspace: its folder, its store, and the project's shipped evidence in it.
+
+Promise: done twice it changes nothing, killed in the middle it is finished by the next time; shipped files are taken
+over only when their bytes hash to what the evidence ledger says. Refused: a folder that holds other things; making a
+user's workspace anew; making one anew while its console runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from core.acts.prepared import PREPARED, mark_prepared, shipped_folders
+from core.backbone.load import load
+from core.config import Config
+from core.errors import ConfigError, DuebookError, EvidenceMissing
+from core.hashing import sha256_file
+from core.ledger.run_store import get_run, register_run
+from core.ledger.store import Store, open_workspace
+from core.ledger.trace_tail import list_segment, segments
+from core.records.run import Manifest
+from core.traces.writer import partition
+
+DEMO_NAME = "workspace-demo"
+"""A workspace of this name is a demo one, also when a command made it without being asked."""
+OWN_NAMES = frozenset(
+    {
+        *(f"store.sqlite{end}" for end in ("", "-wal", "-shm", "-journal")),
+        *(PREPARED, "console.json", "console.lock", "traces", "logs"),
+    }
+)
+"""What Duebook itself puts into a workspace."""
+
+Report = Callable[[str], None]
+
+
+class PrepareRefused(DuebookError):
+    """The workspace is not one that may be made, or made anew."""
+
+    code = "prepare_refused"
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What `prepare` did."""
+
+    home: Path
+    """The workspace."""
+    workspace_class: str
+    """`demo` or `user`, as its first ledger entry says."""
+    runs: tuple[str, ...]
+    """The shipped runs that stand in it."""
+    added: tuple[str, ...]
+    """Those that were added now."""
+    backbone: str | None
+    """Name of the backbone that is ready; None where it was not asked for or failed."""
+    backbone_failure: str | None
+    """Why the backbone is not ready, in a sentence."""
+
+
+def prepare(
+    config: Config, *, demo: bool = False, force: bool = False, models: bool = False, report: Report = lambda _: None
+) -> Prepared:
+    """Make the workspace, or complete it.
+
+    Parameters
+    ----------
+    demo : make it of class demo where it does not exist yet.
+    force : make a demo workspace anew; everything in it is lost.
+    models : convert the frozen backbone too; when that fails, everything else stands.
+    report : told each step in words.
+
+    Raises
+    ------
+    PrepareRefused : see the module's refusals.
+    EvidenceMissing : a shipped file is missing or not the one that was shipped.
+    StoreError, ConfigError : the store or the folder cannot be used.
+    """
+    demo = demo or config.home.name == DEMO_NAME
+    _check_folder(config.home)
+    if force:
+        _remove(config)
+    _make_folder(config.home)
+    with open_workspace(config, create=True, workspace_class="demo" if demo else "user") as store:
+        if demo and store.workspace_class != "demo":
+            raise PrepareRefused(
+                "This is a user's workspace; it cannot become a demo.",
+                where=str(config.home),
+                next_step="Give another folder with --home.",
+            )
+        added = tuple(run for folder in shipped_folders() if (run := _take_over(config, store, folder, report)))
+        workspace_class = store.workspace_class
+    runs = tuple(folder.name for folder in shipped_folders())
+    mark_prepared(config.home, runs, workspace_class)
+    name, failure = _convert_backbone(config, report) if models else (None, None)
+    return Prepared(config.home, workspace_class, runs, added, name, failure)
+
+
+def _take_over(config: Config, store: Store, folder: Path, report: Report) -> str | None:
+    """Copy a shipped run's parts and list them; returns its id, or None where it stood there already."""
+    manifest = _manifest(folder)
+    with store.read() as conn:
+        if get_run(conn, manifest.run_id) is not None:
+            return None
+    report(f"Taking over the shipped run {manifest.run_id} ({manifest.kind}, {manifest.stored:,} executions) ...")
+    target = partition(config.traces, manifest.evidence_class, manifest.run_id)
+    parts = sorted(folder.rglob("*.parquet"))
+    copies = [_copy(part, target / part.name) for part in parts]
+    with store.write() as tx:
+        if get_run(tx.conn, manifest.run_id) is not None:  # another process was faster
+            return None
+        register_run(tx, manifest)
+        listed = {s.path for s in segments(tx.conn)}
+        for copy in copies:
+            path = copy.relative_to(config.home).as_posix()
+            if path not in listed:
+                list_segment(
+                    tx, path=path, evidence_class=manifest.evidence_class, run_id=manifest.run_id, **_described(copy)
+                )
+    return manifest.run_id
+
+
+def _manifest(folder: Path) -> Manifest:
+    path = folder / "manifest.json"
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except (OSError, ValueError) as e:
+        raise EvidenceMissing(
+            "The manifest of a shipped run cannot be read.",
+            where=str(path),
+            next_step="Restore data/evidence from the release.",
+        ) from e
+
+
+def _described(part: Path) -> dict[str, Any]:
+    ids = pq.read_table(part, columns=["trace_id"])["trace_id"]
+    least, greatest = pc.min(ids).as_py(), pc.max(ids).as_py()
+    return {"rows": len(ids), "sha256": sha256_file(part), "min_id": least, "max_id": greatest}
+
+
+def _copy(source: Path, target: Path) -> Path:
+    """Copy a file whole or not at all; one that is there with the same bytes stays."""
+    if target.is_file() and sha256_file(target) == sha256_file(source):
+        return target
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        with source.open("rb") as read, temporary.open("wb") as written:
+            shutil.copyfileobj(read, written)
+            written.flush()
+            os.fsync(written.fileno())
+        temporary.replace(target)
+    except OSError as e:
+        raise ConfigError(
+            f"The workspace cannot take over the shipped evidence: {e.strerror or e}.",
+            where=str(target),
+            next_step="Free some space, or give another folder with --home.",
+        ) from e
+    return target
+
+
+def _check_folder(home: Path) -> None:
+    if not home.exists() or (home / "store.sqlite").exists():
+        return
+    foreign = sorted(p.name for p in home.iterdir() if p.name not in OWN_NAMES)
+    if foreign:
+        raise PrepareRefused(
+            f"The folder is not empty and holds no workspace (it has {foreign[0]!r}).",
+            where=str(home),
+            next_step="Give an empty or a new folder with --home.",
+        )
+
+
+def _make_folder(home: Path) -> None:
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not any(home.iterdir()):
+            home.chmod(0o700)  # an empty folder that somebody made for us
+    except OSError as e:
+        raise ConfigError(
+            f"The workspace cannot be made: {e.strerror or e}.",
+            where=str(home),
+            next_step="Give another folder with --home.",
+        ) from e
+
+
+def _remove(config: Config) -> None:
+    """Remove what a demo workspace holds.
+
+    Raises
+    ------
+    PrepareRefused : it is a user's, or its console runs.
+    """
+    if not config.store.exists():
+        return
+    with open_workspace(config, create=True, workspace_class="demo") as store:
+        if store.workspace_class != "demo":
+            raise PrepareRefused(
+                "This is a user's workspace; it is never made anew.",
+                where=str(config.home),
+                next_step="Delete the folder yourself if that is what you want.",
+            )
+    with _no_console(config.home):
+        (config.home / PREPARED).unlink(missing_ok=True)  # first: a killed removal is not taken for a whole workspace
+        for name in sorted(OWN_NAMES - {PREPARED, "console.lock", "logs"}):
+            path = config.home / name
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _no_console(home: Path) -> Iterator[None]:
+    with (home / "console.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            raise PrepareRefused(
+                "The console of this workspace is running.", where=str(home), next_step="End it first."
+            ) from e
+        yield
+
+
+def _convert_backbone(config: Config, report: Report) -> tuple[str | None, str | None]:
+    report("Making the frozen backbone ready (about a minute, once) ...")
+    try:
+        return load(config.backbone, config).identity.name, None
+    except DuebookError as e:
+        return None, str(e)
