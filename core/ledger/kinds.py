@@ -16,6 +16,9 @@ from core.ledger.rows import SHA256, ActorRow, AnnotationRow, RecordRow, RunRow,
 from core.records.base import Noun
 from core.records.trace import EvidenceClass
 
+EXACT = 2**53 - 1
+"""Integers up to here are the same number to every JSON reader."""
+
 
 class EntryKind(StrEnum):
     """The kinds of entries."""
@@ -231,20 +234,20 @@ def body_json(kind: EntryKind, body: Body) -> dict[str, Any]:
     if type(body) is not BODIES[kind]:
         raise StoreError(f"An entry of kind {kind} takes a {BODIES[kind].__name__}, not a {type(body).__name__}.")
     value: dict[str, Any] = body.model_dump(mode="json")
-    if (place := float_in(value)) is not None:
-        raise StoreError(f"The body of a {kind} entry holds a float at {place}: write it as a string or an integer.")
+    if (place := inexact_in(value)) is not None:
+        raise StoreError(
+            f"The body of a {kind} entry holds a float or an integer beyond 2^53 at {place}.",
+            next_step="Write it as a string.",
+        )
     return value
 
 
-def float_in(value: Any, place: str = "body") -> str | None:
-    """Return where a JSON value holds a float, or None."""
-    if isinstance(value, float):
+def inexact_in(value: Any, place: str = "body") -> str | None:
+    """Return where a JSON value holds a number that another machine might spell otherwise, or None."""
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) > EXACT):
         return place
-    if isinstance(value, dict):
-        return next((p for k, v in value.items() if (p := float_in(v, f"{place}.{k}")) is not None), None)
-    if isinstance(value, list):
-        return next((p for i, v in enumerate(value) if (p := float_in(v, f"{place}[{i}]")) is not None), None)
-    return None
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return next((p for k, v in parts if (p := inexact_in(v, f"{place}.{k}")) is not None), None)
 
 
 def row_of(body: Body) -> StateRow | None:

@@ -34,13 +34,15 @@ def write_records(tx: Tx, namespace: str, records: Iterable[Record]) -> list[Pen
     ------
     StoreError : one of the ids is already in the namespace.
     """
-    written = []
-    for r in records:
-        row = RecordRow(
+    new = list(records)
+    conditions = tx.texts([r.condition.text for r in new])
+    payloads = tx.texts([r.payload.text for r in new])
+    rows = [
+        RecordRow(
             namespace=namespace,
             record_id=r.record_id,
-            condition=tx.text(r.condition.text),
-            payload=tx.text(r.payload.text),
+            condition=condition,
+            payload=payload,
             state=r.state,
             expires_at=r.expires_at,
             supersedes=r.supersedes,
@@ -48,8 +50,9 @@ def write_records(tx: Tx, namespace: str, records: Iterable[Record]) -> list[Pen
             written_step=r.written_step,
             ended_step=r.ended_step,
         )
-        written.append(tx.put(EntryKind.RECORD_WRITTEN, RecordWritten(after=row), row, new=True))
-    return written
+        for r, condition, payload in zip(new, conditions, payloads, strict=True)
+    ]
+    return tx.put_new(EntryKind.RECORD_WRITTEN, [(RecordWritten(after=row), row) for row in rows])
 
 
 def read_records(conn: Connection, namespace: str) -> list[Record]:

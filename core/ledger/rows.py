@@ -7,6 +7,7 @@ table plugs in by one class here: `verify` folds every class of `STATE_ROWS`. No
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import AfterValidator, Field
@@ -172,6 +173,7 @@ STATE_ROWS: tuple[type[StateRow], ...] = (ActorRow, RecordRow, RunRow, Annotatio
 RowT = TypeVar("RowT", bound=StateRow)
 
 
+@cache
 def text_fields(row_type: type[StateRow]) -> frozenset[str]:
     """Return the fields whose column is `<field>_id`, pointing to a text."""
     return frozenset(

@@ -1,0 +1,233 @@
+"""The evidence ledger: the same entries and chain as the workspace's, committed as JSON Lines beside its head.
+
+Promise: an append holds a file lock, is flushed to disk, and counts once the head, replaced atomically, names it; what
+a killed append left behind the head is cut (half a line) or taken up (a whole entry that fits) by the next one.
+Refused: appending to a ledger that does not verify. Bodies are in the clear: nothing private belongs here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from core.clock import format_instant, now
+from core.config import DATA
+from core.errors import InputError, LedgerCorrupt, StoreError
+from core.hashing import GENESIS_HASH
+from core.ledger.chain import FIELDS, Entry, canonical, entry_hash
+from core.ledger.kinds import Body, EntryKind, Genesis, LedgerClass, body_json
+from core.ledger.ledger import HeadFile, VerifyReport, against, read_head
+from core.ledger.walk import Finding, Head, Row, Tampering, Walked, walk
+
+EVIDENCE_KINDS = frozenset(
+    {
+        EntryKind.EVIDENCE_FROZEN,
+        EntryKind.RUN_SHIPPED,
+        EntryKind.RUN_AMENDED,
+        EntryKind.METHOD_LOCKED,
+        EntryKind.HOLDOUT_OPENED,
+    }
+)
+"""What may be appended here; the genesis entry is made with the file."""
+
+
+class EvidenceLedger:
+    """The chain in `<folder>/ledger.jsonl` and its head in `<folder>/head.json`.
+
+    Parameters
+    ----------
+    folder : data/evidence of the project, unless told otherwise.
+    """
+
+    def __init__(self, folder: Path = DATA / "evidence") -> None:
+        self.path = folder / "ledger.jsonl"
+        self.head_path = folder / "head.json"
+
+    def append(
+        self,
+        kind: EntryKind,
+        body: Body,
+        subject: str,
+        actor: str,
+        identity: str = "asserted",
+        key: bytes | None = None,
+    ) -> Entry:
+        """Append one entry and move the head; the first append makes both files.
+
+        Parameters
+        ----------
+        kind, body, subject : what happened, to what (`run:<id>`, `file:<path>`).
+        actor, identity : who says so.
+        key : keys the head file.
+
+        Raises
+        ------
+        StoreError : the kind has no place here, or the body is not of it.
+        LedgerCorrupt : the ledger does not verify; nothing is appended.
+        """
+        if kind not in EVIDENCE_KINDS:
+            raise StoreError(f"An entry of kind {kind} has no place in the evidence ledger.")
+        text = canonical(body_json(kind, body)).decode()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._locked() as file:
+            walked, ledger_id = self._recovered(file)
+            if walked.count == 0:
+                genesis = Genesis(ledger_class=LedgerClass.EVIDENCE, after=None)
+                first = canonical(body_json(EntryKind.GENESIS, genesis)).decode()
+                walked = _write(file, ledger_id, walked, EntryKind.GENESIS, first, "evidence", actor, identity)[1]
+            entry, walked = _write(file, ledger_id, walked, kind, text, subject, actor, identity)
+            file.flush()
+            os.fsync(file.fileno())
+            self._write_head(HeadFile(ledger_id=ledger_id, count=walked.count, hash=walked.hash, at=now()).keyed(key))
+        return entry
+
+    def entries(self) -> list[tuple[Entry, dict[str, Any]]]:
+        """Return every entry with its parsed body, verified.
+
+        Raises
+        ------
+        LedgerCorrupt : the ledger does not verify.
+        """
+        collected: list[tuple[Entry, dict[str, Any]]] = []
+        self._verify(None, None, collected).require_ok()
+        return collected
+
+    def verify(self, *, head: HeadFile | None = None, key: bytes | None = None) -> VerifyReport:
+        """Verify the chain against the head beside it, and against an earlier one where given.
+
+        Parameters
+        ----------
+        head : an earlier head, kept elsewhere.
+        key : the key heads are taken under.
+        """
+        return self._verify(head, key, [])
+
+    def head(self) -> HeadFile | None:
+        """Return the head beside the ledger, or None where there is no ledger yet.
+
+        Raises
+        ------
+        InputError : the head file is there and is not a head.
+        """
+        return read_head(self.head_path) if self.head_path.exists() else None
+
+    def _verify(
+        self, head: HeadFile | None, key: bytes | None, collected: list[tuple[Entry, dict[str, Any]]]
+    ) -> VerifyReport:
+        findings: list[Finding] = []
+        beside: HeadFile | None = None
+        try:
+            beside = self.head()
+        except InputError as e:
+            findings.append(Finding(Tampering.HEAD, None, f"The head beside the ledger is not readable: {e.message}"))
+        lines = self._lines()
+        if beside is None and not findings and lines:
+            findings.append(Finding(Tampering.HEAD, None, "The head beside the ledger is missing."))
+        ledger_id = beside.ledger_id if beside else _id_in(lines)
+        walked = _walked(lines, ledger_id, beside, head, collected)
+        if walked.finding is not None:
+            findings.insert(0, walked.finding)
+        if beside is not None and key is not None and beside.hmac is not None and not beside.fits(key):
+            findings.append(Finding(Tampering.HEAD, None, "The head beside the ledger does not fit the key."))
+        notes = against(head, key, ledger_id, walked, findings.append)
+        return VerifyReport("evidence", ledger_id, walked.count, walked.hash, tuple(findings), len(findings), notes)
+
+    def _lines(self) -> list[bytes]:
+        return self.path.read_bytes().split(b"\n") if self.path.exists() else []
+
+    @contextmanager
+    def _locked(self) -> Iterator[BinaryIO]:
+        with self.path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file  # closing the file releases the lock
+
+    def _recovered(self, file: BinaryIO) -> tuple[Walked, str]:
+        """Return the verified chain, after the traces of a killed append were cut or taken up."""
+        file.seek(0)
+        data = file.read()
+        beside = self.head()
+        end = data.rfind(b"\n") + 1
+        whole, count = data[:end].split(b"\n"), data[:end].count(b"\n")
+        if end < len(data) and count >= (beside.count if beside else 0):
+            file.truncate(end)  # half a line behind the head: never acknowledged
+        elif end < len(data):
+            raise LedgerCorrupt("The evidence ledger ends in half a line.", where=str(self.path))
+        ledger_id = beside.ledger_id if beside else _id_in(whole) or str(uuid.uuid4())
+        walked = _walked(whole, ledger_id, beside, None, [])
+        behind = beside is None or (walked.count > beside.count and walked.marks.get(beside.count) == beside.hash)
+        if walked.finding is not None and not (behind and walked.finding.kind is Tampering.INSERTED):
+            raise LedgerCorrupt(
+                f"The evidence ledger does not verify, nothing was appended: {walked.finding.sentence}",
+                where=str(self.path),
+                next_step="Restore data/evidence from version control.",
+            )
+        return walked, ledger_id
+
+    def _write_head(self, head: HeadFile) -> None:
+        temporary = self.head_path.with_name(f".head.{os.getpid()}.json")
+        with temporary.open("wb") as f:
+            f.write(canonical(head.model_dump(mode="json")) + b"\n")
+            f.flush()
+            os.fsync(f.fileno())
+        temporary.replace(self.head_path)
+        folder = os.open(self.head_path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _write(
+    file: BinaryIO, ledger_id: str, walked: Walked, kind: EntryKind, body: str, subject: str, actor: str, identity: str
+) -> tuple[Entry, Walked]:
+    at = format_instant(now())
+    bare = Entry(walked.count + 1, at, at, kind.value, actor, identity, subject, body, walked.hash, "")
+    entry = Entry(*[getattr(bare, f) for f in FIELDS[:-1]], entry_hash(ledger_id, bare))
+    values = {f: getattr(entry, f) for f in FIELDS} | {"body": json.loads(body), "ledger_id": ledger_id}
+    file.write(canonical(values) + b"\n")
+    return entry, Walked(count=entry.seq, hash=entry.hash)
+
+
+def _walked(
+    lines: list[bytes],
+    ledger_id: str,
+    beside: HeadFile | None,
+    head: HeadFile | None,
+    collected: list[tuple[Entry, dict[str, Any]]],
+) -> Walked:
+    rows = [_row(line, ledger_id) for line in (lines[:-1] if lines and not lines[-1] else lines)]
+    links = {row[FIELDS.index("prev")]: place for place, row in enumerate(rows, 1)}
+    return walk(
+        rows,
+        ledger_id,
+        Head(beside.count, beside.hash) if beside else None,
+        place_of_successor=links.get,
+        visit=lambda entry, body: collected.append((entry, body)),
+        marks=[h.count for h in (beside, head) if h is not None],
+    )
+
+
+def _row(line: bytes, ledger_id: str) -> Row:
+    """Return a line's values; one that is not the canonical line of an entry has no values at all."""
+    try:
+        value = json.loads(line)
+        if canonical(value) != line or value.pop("ledger_id") != ledger_id or value.keys() != set(FIELDS):
+            return (None,) * len(FIELDS)
+        value["body"] = canonical(value["body"]).decode()
+    except (ValueError, KeyError, AttributeError, RecursionError, InputError):
+        return (None,) * len(FIELDS)
+    return tuple(value[f] for f in FIELDS)
+
+
+def _id_in(lines: list[bytes]) -> str:
+    try:
+        found = json.loads(lines[0])["ledger_id"]
+    except (ValueError, KeyError, IndexError, TypeError):
+        return ""
+    return found if isinstance(found, str) else ""
