@@ -13,16 +13,16 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from core.clock import format_instant, now
 from core.config import DATA
 from core.errors import InputError, LedgerCorrupt, StoreError
-from core.hashing import GENESIS_HASH
 from core.ledger.chain import FIELDS, Entry, canonical, entry_hash
 from core.ledger.kinds import Body, EntryKind, Genesis, LedgerClass, body_json
-from core.ledger.ledger import HeadFile, VerifyReport, against, read_head
+from core.ledger.ledger import Findings, HeadFile, VerifyReport, against, read_head
 from core.ledger.walk import Finding, Head, Row, Tampering, Walked, walk
 
 EVIDENCE_KINDS = frozenset(
@@ -120,26 +120,35 @@ class EvidenceLedger:
     def _verify(
         self, head: HeadFile | None, key: bytes | None, collected: list[tuple[Entry, dict[str, Any]]]
     ) -> VerifyReport:
-        findings: list[Finding] = []
+        findings = Findings()
         beside: HeadFile | None = None
         try:
             beside = self.head()
         except InputError as e:
-            findings.append(Finding(Tampering.HEAD, None, f"The head beside the ledger is not readable: {e.message}"))
-        lines = self._lines()
-        if beside is None and not findings and lines:
-            findings.append(Finding(Tampering.HEAD, None, "The head beside the ledger is missing."))
-        ledger_id = beside.ledger_id if beside else _id_in(lines)
+            findings.add(Finding(Tampering.HEAD, None, f"The head beside the ledger is not readable: {e.message}"))
+        lines, torn = _lines(self.path.read_bytes() if self.path.exists() else b"")
+        if beside is None and lines and not self.head_path.exists():
+            findings.add(Finding(Tampering.HEAD, None, "The head beside the ledger is missing."))
+        if torn and len(lines) >= (beside.count if beside else 0):
+            findings.add(
+                Finding(
+                    Tampering.INSERTED,
+                    len(lines) + 1,
+                    "Half an entry stands past the head: an append was interrupted; the next one cuts it off.",
+                )
+            )
+        elif torn:
+            lines.append(torn)
+        ledger_id = _id_in(lines) or (beside.ledger_id if beside else "")
+        if beside is not None and beside.ledger_id != ledger_id:
+            findings.add(Finding(Tampering.HEAD, None, "The head beside the ledger is another ledger's."))
+            beside = None
         walked = _walked(lines, ledger_id, beside, head, collected)
-        if walked.finding is not None:
-            findings.insert(0, walked.finding)
+        findings.add(walked.finding)
         if beside is not None and key is not None and beside.hmac is not None and not beside.fits(key):
-            findings.append(Finding(Tampering.HEAD, None, "The head beside the ledger does not fit the key."))
-        notes = against(head, key, ledger_id, walked, findings.append)
-        return VerifyReport("evidence", ledger_id, walked.count, walked.hash, tuple(findings), len(findings), notes)
-
-    def _lines(self) -> list[bytes]:
-        return self.path.read_bytes().split(b"\n") if self.path.exists() else []
+            findings.add(Finding(Tampering.HEAD, None, "The head beside the ledger does not fit the key."))
+        notes = against(head, key, ledger_id, walked, findings.add)
+        return findings.report("evidence", ledger_id, walked, notes)
 
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
@@ -152,18 +161,21 @@ class EvidenceLedger:
         file.seek(0)
         data = file.read()
         beside = self.head()
-        end = data.rfind(b"\n") + 1
-        whole, count = data[:end].split(b"\n"), data[:end].count(b"\n")
-        if end < len(data) and count >= (beside.count if beside else 0):
-            file.truncate(end)  # half a line behind the head: never acknowledged
-        elif end < len(data):
-            raise LedgerCorrupt("The evidence ledger ends in half a line.", where=str(self.path))
-        ledger_id = beside.ledger_id if beside else _id_in(whole) or str(uuid.uuid4())
-        walked = _walked(whole, ledger_id, beside, None, [])
-        behind = beside is None or (walked.count > beside.count and walked.marks.get(beside.count) == beside.hash)
-        if walked.finding is not None and not (behind and walked.finding.kind is Tampering.INSERTED):
+        lines, torn = _lines(data)
+        if torn and len(lines) >= (beside.count if beside else 0):
+            file.truncate(len(data) - len(torn))  # half a line past the head: never acknowledged
+        elif torn:
+            lines.append(torn)
+        ledger_id = _id_in(lines) or (beside.ledger_id if beside else str(uuid.uuid4()))
+        walked = _walked(lines, ledger_id, beside, None, [])
+        finding = walked.finding
+        if beside is not None and walked.count == len(lines) and walked.marks.get(beside.count) == beside.hash:
+            finding = None  # whole entries past the head that fit it: the head's turn had not come
+        if beside is not None and beside.ledger_id != ledger_id:
+            finding = Finding(Tampering.HEAD, None, "The head beside it is another ledger's.")
+        if finding is not None:
             raise LedgerCorrupt(
-                f"The evidence ledger does not verify, nothing was appended: {walked.finding.sentence}",
+                f"The evidence ledger does not verify, nothing was appended: {finding.sentence}",
                 where=str(self.path),
                 next_step="Restore data/evidence from version control.",
             )
@@ -188,7 +200,7 @@ def _write(
 ) -> tuple[Entry, Walked]:
     at = format_instant(now())
     bare = Entry(walked.count + 1, at, at, kind.value, actor, identity, subject, body, walked.hash, "")
-    entry = Entry(*[getattr(bare, f) for f in FIELDS[:-1]], entry_hash(ledger_id, bare))
+    entry = replace(bare, hash=entry_hash(ledger_id, bare))
     values = {f: getattr(entry, f) for f in FIELDS} | {"body": json.loads(body), "ledger_id": ledger_id}
     file.write(canonical(values) + b"\n")
     return entry, Walked(count=entry.seq, hash=entry.hash)
@@ -201,7 +213,7 @@ def _walked(
     head: HeadFile | None,
     collected: list[tuple[Entry, dict[str, Any]]],
 ) -> Walked:
-    rows = [_row(line, ledger_id) for line in (lines[:-1] if lines and not lines[-1] else lines)]
+    rows = [_row(line, ledger_id) for line in lines]
     links = {row[FIELDS.index("prev")]: place for place, row in enumerate(rows, 1)}
     return walk(
         rows,
@@ -211,6 +223,12 @@ def _walked(
         visit=lambda entry, body: collected.append((entry, body)),
         marks=[h.count for h in (beside, head) if h is not None],
     )
+
+
+def _lines(data: bytes) -> tuple[list[bytes], bytes]:
+    """Return the whole lines, and what stands after the last line feed."""
+    *whole, torn = data.split(b"\n")
+    return whole, torn
 
 
 def _row(line: bytes, ledger_id: str) -> Row:

@@ -9,7 +9,7 @@ so it runs after `walk`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from typing import Any
 
@@ -32,12 +32,12 @@ Story = list[tuple[int, dict[str, Any]]]
 class Texts:
     """Checks the free texts against the hashes that entries introduce, while the chain is walked."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: Connection, add: Callable[[Finding], None]) -> None:
         self._conn = conn
+        self._add = add
         self._known = bytearray(int(conn.scalar(select(func.count()).select_from(schema.text)) or 0) + 1)
         self._waiting: list[tuple[int, str, int, str]] = []
         self._introduced = 0
-        self.findings: list[Finding] = []
 
     def visit(self, entry: Entry, body: dict[str, Any]) -> None:
         """Note the texts an entry introduces."""
@@ -48,15 +48,14 @@ class Texts:
         if len(self._waiting) >= BATCH:
             self._check()
 
-    def finish(self) -> list[Finding]:
-        """Check what is left, and that no text belongs to no entry; return everything found."""
+    def finish(self) -> None:
+        """Check what is left, and that no text belongs to no entry."""
         self._check()
         total = int(self._conn.scalar(select(func.count()).select_from(schema.text)) or 0)
         if total > self._introduced:
             ids = self._conn.execute(select(schema.text.c.id).order_by(schema.text.c.id)).scalars()
             orphan = next((i for i in ids if i >= len(self._known) or i < 0 or not self._known[i]), None)
-            self.findings.append(Finding(Tampering.TEXT, None, f"Text {orphan} belongs to no entry."))
-        return self.findings
+            self._add(Finding(Tampering.TEXT, None, f"Text {orphan} belongs to no entry."))
 
     def _check(self) -> None:
         ids = {i for i, *_ in self._waiting}
@@ -79,7 +78,7 @@ class Texts:
         self._waiting.clear()
 
     def _say(self, seq: int, sentence: str) -> None:
-        self.findings.append(Finding(Tampering.TEXT, seq, sentence))
+        self._add(Finding(Tampering.TEXT, seq, sentence))
 
 
 def compare_tables(conn: Connection, count: int) -> Iterator[Finding]:

@@ -88,6 +88,8 @@ class VerifyReport:
     """Entries that verified, from the first on."""
     hash: str
     """The last verified entry's hash."""
+    first_bad: int | None
+    """The first bad entry, where one can be named."""
     findings: tuple[Finding, ...]
     """Everything that does not verify, the chain's first; at most 100."""
     found: int
@@ -99,11 +101,6 @@ class VerifyReport:
     def ok(self) -> bool:
         """Whether everything verified."""
         return self.found == 0
-
-    @property
-    def first_bad(self) -> int | None:
-        """The first bad entry, where one can be named."""
-        return self.findings[0].seq if self.findings else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as one JSON object."""
@@ -177,13 +174,13 @@ def verify(store: Store, *, head: HeadFile | None = None, key: bytes | None = No
     ------
     StoreError : the database file itself is damaged.
     """
-    found = _Findings()
+    found = Findings()
     with store.read() as conn, _undecoded(conn):
         row = _head_row(conn)
         if row is None:
             found.add(Finding(Tampering.HEAD, None, "The ledger's head row is missing."))
         ledger_id, own = row or (head.ledger_id if head else store.ledger_id, None)
-        texts = fold.Texts(conn)
+        texts = fold.Texts(conn, found.add)
         walked = walk(
             _rows(conn),
             ledger_id,
@@ -196,10 +193,9 @@ def verify(store: Store, *, head: HeadFile | None = None, key: bytes | None = No
         if walked.finding is None or walked.finding.kind in (Tampering.HEAD, Tampering.CUT_OFF):
             for finding in fold.compare_tables(conn, walked.count):
                 found.add(finding)
-            for finding in texts.finish():
-                found.add(finding)
+            texts.finish()
     notes = against(head, key, ledger_id, walked, found.add)
-    return VerifyReport("workspace", ledger_id, walked.count, walked.hash, tuple(found.kept), found.count, notes)
+    return found.report("workspace", ledger_id, walked, notes)
 
 
 def against(
@@ -238,16 +234,28 @@ def against(
     return tuple(notes)
 
 
-class _Findings:
+class Findings:
+    """What was found, in the order it was found; the rest beyond `FINDINGS_KEPT` is counted."""
+
     def __init__(self) -> None:
-        self.kept: list[Finding] = []
-        self.count = 0
+        self._kept: list[Finding] = []
+        self._count = 0
+        self._first: int | None = None
 
     def add(self, finding: Finding | None) -> None:
-        if finding is not None:
-            self.count += 1
-            if len(self.kept) < FINDINGS_KEPT:
-                self.kept.append(finding)
+        """Take up one finding."""
+        if finding is None:
+            return
+        self._count += 1
+        if len(self._kept) < FINDINGS_KEPT:
+            self._kept.append(finding)
+        if finding.seq is not None and (self._first is None or finding.seq < self._first):
+            self._first = finding.seq
+
+    def report(self, ledger: str, ledger_id: str, walked: Walked, notes: tuple[str, ...]) -> VerifyReport:
+        """Return the report."""
+        kept = tuple(sorted(self._kept, key=lambda f: f is not walked.finding))
+        return VerifyReport(ledger, ledger_id, walked.count, walked.hash, self._first, kept, self._count, notes)
 
 
 class _undecoded:  # noqa: N801  # reads like the function it stands for

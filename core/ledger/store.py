@@ -385,7 +385,13 @@ def open_store(
 
 
 def open_workspace(config: Config, *, create: bool = False, workspace_class: str = "user") -> Store:
-    """Open the workspace's store in `config.home`, acting as `person:<user>`; `open_store` says the rest."""
+    """Open the workspace's store in `config.home`, acting as `person:<user>`; `open_store` says the rest.
+
+    A workspace that is being made gets its folder closed to others (mode 0700), whoever made the folder.
+    """
+    if create and not config.store.exists():
+        config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config.home.chmod(0o700)
     return open_store(config.store, create=create, workspace_class=workspace_class, actor=f"person:{config.user}")
 
 

@@ -119,7 +119,7 @@ def walk(
         if not intact or entry is None or body is None:
             next_link = following[FIELDS.index("prev")] if following else head.hash if head else None
             if entry is None:
-                seen.finding = Finding(Tampering.EDITED, n, f"Entry {n} was edited: a value has another type.")
+                seen.finding = Finding(Tampering.EDITED, n, f"Entry {n} was edited: it no longer reads as an entry.")
             else:
                 seen.finding = _what_happened(
                     entry, n, seen.hash, before, next_link, ledger_id, head, place_of_successor, following
