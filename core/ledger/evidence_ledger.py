@@ -117,6 +117,11 @@ class EvidenceLedger:
         """
         return read_head(self.head_path) if self.head_path.exists() else None
 
+    def ledger_id(self) -> str | None:
+        """Return the id its entries carry, or None where there is none to read."""
+        lines, _ = _lines(self.path.read_bytes() if self.path.exists() else b"")
+        return _id_in(lines) or None
+
     def _verify(
         self, head: HeadFile | None, key: bytes | None, collected: list[tuple[Entry, dict[str, Any]]]
     ) -> VerifyReport:

@@ -24,7 +24,7 @@ from core.ledger import fold
 from core.ledger.chain import FIELDS
 from core.ledger.kinds import EntryKind, LedgerClass
 from core.ledger.rows import SHA256
-from core.ledger.store import Store
+from core.ledger.store import Store, StoreDamaged
 from core.ledger.walk import Finding, Head, Row, Tampering, Walked, walk
 from core.records.base import Instant, Noun, refusal
 
@@ -172,8 +172,22 @@ def verify(store: Store, *, head: HeadFile | None = None, key: bytes | None = No
 
     Raises
     ------
-    StoreError : the database file itself is damaged.
+    StoreError : the store cannot be read for another reason than damage.
     """
+    try:
+        return _verify(store, head, key)
+    except StoreDamaged as e:
+        return damaged("workspace", e)
+
+
+def damaged(ledger: str, error: StoreDamaged) -> VerifyReport:
+    """Return the report on a ledger whose file cannot be read."""
+    found = Findings()
+    found.add(Finding(Tampering.DAMAGED, None, error.message))
+    return found.report(ledger, "", Walked(), ())
+
+
+def _verify(store: Store, head: HeadFile | None, key: bytes | None) -> VerifyReport:
     found = Findings()
     with store.read() as conn, _undecoded(conn):
         row = _head_row(conn)

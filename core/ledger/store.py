@@ -87,6 +87,12 @@ def _stamp(table: Table, key_columns: tuple[str, ...]) -> Update:
     return update(table).where(*where).values(last_seq=bindparam("stamp"))
 
 
+class StoreDamaged(StoreError):
+    """The store's file is not a readable database any more."""
+
+    code = "store_damaged"
+
+
 @dataclass
 class Pending:
     """An entry on its way: `seq` and `hash` are known once the transaction is sealed."""
@@ -529,7 +535,7 @@ def _said(path: Path) -> Iterator[None]:
                 next_step="Try again, or end that process.",
             ) from e
         if "malformed" in text or "not a database" in text or "encrypted" in text:
-            raise StoreError(
+            raise StoreDamaged(
                 "The store's file is damaged and cannot be read.",
                 where=where,
                 next_step="Restore it from a backup, or open another workspace.",

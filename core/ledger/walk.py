@@ -41,6 +41,8 @@ class Tampering(StrEnum):
     """The head itself was changed."""
     STATE = "state"
     """A table differs from what the ledger says."""
+    DAMAGED = "damaged"
+    """The file itself cannot be read."""
     TEXT = "text"
     """A free text differs from its hash, or belongs to no entry."""
 
