@@ -1,8 +1,8 @@
 """Makes a workspace: its folder, its store, and the project's shipped evidence in it.
 
 Promise: done twice it changes nothing, killed in the middle it is finished by the next time; shipped files are taken
-over only when their bytes hash to what the evidence ledger says. Refused: a folder that holds other things; making a
-user's workspace anew; making one anew while its console runs.
+over only when their bytes hash to what the run's list of parts says. Refused: a folder that holds other things; making
+a user's workspace anew; making one anew while its console runs.
 """
 
 from __future__ import annotations
@@ -14,20 +14,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from core.acts.prepared import PREPARED, mark_prepared, shipped_folders
 from core.backbone.load import load
 from core.config import Config
 from core.errors import ConfigError, DuebookError, EvidenceMissing
+from core.evaluation.run_files import problems, read_manifest, read_parts
 from core.hashing import sha256_file
 from core.ledger.run_store import get_run, register_run
 from core.ledger.store import Store, open_workspace
 from core.ledger.trace_tail import list_segment, segments
-from core.records.run import Manifest
 from core.traces.writer import partition
 
 DEMO_NAME = "workspace-demo"
@@ -35,7 +31,7 @@ DEMO_NAME = "workspace-demo"
 OWN_NAMES = frozenset(
     {
         *(f"store.sqlite{end}" for end in ("", "-wal", "-shm", "-journal")),
-        *(PREPARED, "console.json", "console.lock", "traces", "logs"),
+        *(PREPARED, "console.json", "console.lock", "traces", "logs", "work"),
     }
 )
 """What Duebook itself puts into a workspace."""
@@ -108,44 +104,36 @@ def prepare(
 
 def _take_over(config: Config, store: Store, folder: Path, report: Report) -> str | None:
     """Copy a shipped run's parts and list them; returns its id, or None where it stood there already."""
-    manifest = _manifest(folder)
+    manifest = read_manifest(folder)
     with store.read() as conn:
         if get_run(conn, manifest.run_id) is not None:
             return None
     report(f"Taking over the shipped run {manifest.run_id} ({manifest.kind}, {manifest.stored:,} executions) ...")
     target = partition(config.traces, manifest.evidence_class, manifest.run_id)
-    parts = sorted(folder.rglob("*.parquet"))
-    copies = [_copy(part, target / part.name) for part in parts]
+    parts = read_parts(folder)
+    if found := problems(folder, parts):
+        raise EvidenceMissing(" ".join(found), where=str(folder), next_step="Restore data/evidence from the release.")
+    for file in sorted(p for p in folder.iterdir() if p.is_file()):
+        _copy(file, target / file.name)
     with store.write() as tx:
         if get_run(tx.conn, manifest.run_id) is not None:  # another process was faster
             return None
         register_run(tx, manifest)
         listed = {s.path for s in segments(tx.conn)}
-        for copy in copies:
-            path = copy.relative_to(config.home).as_posix()
+        for part in parts.values():
+            path = (target / f"{part.name}.parquet").relative_to(config.home).as_posix()
             if path not in listed:
                 list_segment(
-                    tx, path=path, evidence_class=manifest.evidence_class, run_id=manifest.run_id, **_described(copy)
+                    tx,
+                    path=path,
+                    rows=part.rows,
+                    sha256=part.sha256,
+                    min_id=part.min_id,
+                    max_id=part.max_id,
+                    evidence_class=manifest.evidence_class,
+                    run_id=manifest.run_id,
                 )
     return manifest.run_id
-
-
-def _manifest(folder: Path) -> Manifest:
-    path = folder / "manifest.json"
-    try:
-        return Manifest.model_validate_json(path.read_bytes())
-    except (OSError, ValueError) as e:
-        raise EvidenceMissing(
-            "The manifest of a shipped run cannot be read.",
-            where=str(path),
-            next_step="Restore data/evidence from the release.",
-        ) from e
-
-
-def _described(part: Path) -> dict[str, Any]:
-    ids = pq.read_table(part, columns=["trace_id"])["trace_id"]
-    least, greatest = pc.min(ids).as_py(), pc.max(ids).as_py()
-    return {"rows": len(ids), "sha256": sha256_file(part), "min_id": least, "max_id": greatest}
 
 
 def _copy(source: Path, target: Path) -> Path:

@@ -125,6 +125,15 @@ def _already_up(home: Path) -> Result:
     )
 
 
+def running_at(home: Path) -> str | None:
+    """Return the address of the console that holds this workspace, or None where none does."""
+    if not (home / "console.lock").exists():
+        return None
+    with _lock(home) as lock:
+        state = _read_state(home) if lock is None else None
+    return None if state is None else str(state["address"])
+
+
 @contextlib.contextmanager
 def _lock(home: Path) -> Iterator[int | None]:
     """Hold the workspace's console lock; yields its descriptor, or None where another process holds it.
