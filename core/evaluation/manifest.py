@@ -27,6 +27,8 @@ PACKAGES = (
 )  # fmt: skip
 """The packages a result can depend on."""
 _DERIVED = {".pyc", ".tmp"}
+_WORDS = ".md"
+"""Read me files belong to the code, not to data that is frozen."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,9 @@ class Hashes:
 
     @property
     def model_hash(self) -> str:
-        """Hash of the trigger's folder: weights, lock, training code."""
-        return files_hash(_below(self.code, TRIGGER_MODEL))
+        """Hash of the trigger's lock and weights."""
+        files = _below(self.code, TRIGGER_MODEL).items()
+        return files_hash({p: h for p, h in files if p.endswith((".json", ".safetensors"))})
 
     @property
     def data_hash(self) -> str:
@@ -78,6 +81,11 @@ def file_hashes(folders: Iterable[str], root: Path = ROOT) -> dict[str, str]:
     return {name: sha256_file(path) for name, path in sorted(named.items()) if name != BASELINE_CACHE}
 
 
+def case_files(folders: Iterable[str], root: Path = ROOT) -> dict[str, str]:
+    """Return the file hashes of data folders, read me files left out."""
+    return {p: h for p, h in file_hashes(folders, root).items() if not p.endswith(_WORDS)}
+
+
 def files_hash(files: Mapping[str, str]) -> str:
     """Return one hash over file hashes: SHA-256 of the sorted `path hash` lines."""
     return sha256_hex("".join(f"{path} {digest}\n" for path, digest in sorted(files.items())).encode())
@@ -93,7 +101,7 @@ def take(contract: str, root: Path = ROOT) -> Hashes:
     path = f"data/contracts/{contract}.csv"
     return Hashes(
         code=file_hashes(CODE, root),
-        data=file_hashes(CONTROLLED_DATA, root),
+        data=case_files(CONTROLLED_DATA, root),
         contract={path: sha256_file(root / path)} if (root / path).is_file() else {},
     )
 
