@@ -23,7 +23,8 @@ from core.controller.memory import MemoryTap
 from core.errors import InputError
 from core.records.decision import Decision
 from core.records.trace import ArmName
-from core.triggers.lexical import payload_similarity
+from core.triggers.learned.features import encode
+from core.triggers.lexical import encoded_similarity
 
 if TYPE_CHECKING:
     from core.triggers.base import Trigger
@@ -113,7 +114,11 @@ class Arm:
         assert name is not None
         assert threshold is not None
         if self.name is ArmName.C1:
-            scores = [payload_similarity(event, memory.payload(r)) for r, event in pairs]
+            payloads = [memory.payload(r) for r, _ in pairs]
+            texts = {text: encode(text) for text in {*payloads, *(event for _, event in pairs)}}
+            scores = [
+                encoded_similarity(texts[event], texts[own]) for (_, event), own in zip(pairs, payloads, strict=True)
+            ]
         else:
             assert self.trigger is not None
             found = self.trigger.score_pairs([memory.condition(r) for r, _ in pairs], [e for _, e in pairs])  # (n,)

@@ -461,3 +461,15 @@ def test_an_arm_without_what_it_needs_is_refused() -> None:
     with pytest.raises(InputError) as e:
         Arm(ArmName.C4)
     assert str(e.value) == "Arm C4 needs trigger and permutation."
+
+
+def test_c1_stores_the_likeness_that_its_threshold_was_set_on() -> None:
+    from core.triggers.lexical import payload_similarity
+
+    events = (WEATHER, LIKE_PAYLOAD, CUE)
+    operations = [write(), *(distractor(text) for text in events), write("r2", payload="Attach everything.")]
+    t = run(ArmName.C1, (operations, LIKE_PAYLOAD, None))
+    payloads = {"r1": PAY, "r2": "Attach everything."}
+    assert [d.score for d in t.decisions] == [
+        payload_similarity(t.events[d.event], payloads[d.record_id]) for d in t.decisions
+    ]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.controller.step import bind, hear
+from core.controller.arms import Arm
+from core.controller.step import bind, hear, respond
 from core.errors import InputError
 from core.evaluation.episodes import (
     PERMUTATIONS,
@@ -24,6 +25,8 @@ from core.evaluation.episodes import (
 from core.evaluation.pairs import MIX, bank, generate
 from core.records.case import OperationKind
 from core.records.record import RecordState
+from core.records.trace import ArmName
+from tests.controller.tiny import TinyBackbone, context
 
 
 def pairs_of(seed: int) -> list[tuple[Episode, Episode]]:
@@ -202,3 +205,26 @@ def test_a_permutation_that_is_missing_or_of_other_records_is_refused(tmp_path: 
     with pytest.raises(InputError) as e:
         permutation(2026, episodes(2026), other)
     assert e.value.message == "The stored permutation of seed 2026 is not one of its records."
+
+
+def test_always_on_makes_the_decisions_counted_by_hand() -> None:
+    # A seed hears 120 x 5 + 120 x 20 = 3,000 distractors and 240 final events, each against one standing record,
+    # but for 20 cancelled records: 20 final events and 10 x 3 + 10 x 10 = 130 distractors come too late.
+    traces = [
+        respond(
+            bind(e.operations),
+            hear(e.operations, e.event),
+            Arm(ArmName.C2),
+            TinyBackbone(),
+            context(e.expected_record, e.expected_payload, episode_id=e.episode_id, family=e.family.value),
+        )
+        for e in episodes(2028)
+    ]
+    assert sum(len(t.decisions) for t in traces) == sum(t.decisions_expected for t in traces) == 3_240 - 150
+    assert sum(t.distractor_fires for t in traces) == 3_000 - 130
+    # Right: the 120 positives and the 20 cancellations (paper section 5: selectivity gain 0.833 = 1 - 20/120).
+    assert Counter(t.family for t in traces if t.correct) == {
+        "exact_positive": 60,
+        "paraphrased_positive": 60,
+        "cancellation": 20,
+    }
