@@ -1,0 +1,294 @@
+"""The command line's promises: one document, one sentence, the right exit code, only the called group imported."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.cli import base, main
+from core.config import ROOT, Config
+from core.errors import CheckFailed, InputError
+
+Handler = Callable[[argparse.Namespace, Config], base.Result]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Handler], None]:
+    """Give a way to install a group called `trial` whose handler is the given one."""
+
+    def install(handler: Handler) -> None:
+        module = ModuleType("core.cli.trial")
+
+        def register(subparsers: Any) -> None:
+            parser = subparsers.add_parser("trial")
+            parser.add_argument("--words", default="none")
+            parser.set_defaults(run=handler)
+
+        module.register = register  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "core.cli.trial", module)
+        monkeypatch.setattr(base, "GROUPS", {**base.GROUPS, "trial": base.Group("a trial")})
+
+    return install
+
+
+def say(text: str = "fine", code: int = 0, document: Any = None) -> Handler:
+    return lambda args, config: base.Result({"text": text} if document is None else document, text, code)
+
+
+def fail_with(error: BaseException) -> Handler:
+    def handler(args: argparse.Namespace, config: Config) -> base.Result:
+        raise error
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    "argv", [["trial"], ["trial", "--home", "h"], ["--home", "h", "trial"], ["trial", "--words", "--home=h"]]
+)
+def test_text_goes_to_standard_output_and_the_exit_code_is_the_results(
+    argv: list[str], command: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(say("fine", 1))
+    expected = 2 if "--words" in argv else 1  # an option is no value
+    assert main(argv) == expected
+    assert capsys.readouterr().out == ("" if expected == 2 else "fine\n")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_home_and_json_are_taken_before_and_after_the_command(
+    place: int, command: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    seen: list[Path] = []
+
+    def handler(args: argparse.Namespace, config: Config) -> base.Result:
+        seen.append(config.home)
+        return base.Result({"n": 1}, "text")
+
+    command(handler)
+    options = ["--json", "--home", str(tmp_path / "there")]
+    assert main([*options, "trial"] if place == 0 else ["trial", *options]) == 0
+    assert json.loads(capsys.readouterr().out) == {"n": 1}
+    assert seen == [tmp_path / "there"]
+
+
+def test_a_library_that_prints_does_not_spoil_the_document(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def handler(args: argparse.Namespace, config: Config) -> base.Result:
+        sys.stdout.write("chatter\n")
+        base.progress("half way")
+        return base.Result([1, 2], "text")
+
+    command(handler)
+    assert main(["trial", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == [1, 2]
+    assert err == "chatter\nhalf way\n"
+
+
+def test_a_refusal_is_a_sentence_on_standard_error_and_a_document_with_json(
+    command: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(fail_with(CheckFailed("Two rows differ.", where="run 7", next_step="Look at them.")))
+    assert main(["trial"]) == 1
+    assert capsys.readouterr() == ("", "Two rows differ. (run 7) Look at them.\n")
+    assert main(["trial", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {
+        "error": {"code": "check_failed", "message": "Two rows differ.", "where": "run 7", "next": "Look at them."}
+    }
+    assert err == "Two rows differ. (run 7) Look at them.\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        ([], "No command was named."),
+        (["scor"], "There is no command 'scor'. Did you mean `score`?"),
+        (["xyzzy"], "There is no command 'xyzzy'. Commands: up, prepare,"),
+        (["trial", "--wrong"], "python -m core: unrecognized arguments: --wrong."),
+        (["trial", "--words"], "python -m core trial: argument --words: expected one argument."),
+        (["trial", "--wor", "x"], "python -m core: unrecognized arguments: --wor x."),
+        (["--home"], "No command was named."),
+    ],
+)
+def test_a_command_line_that_cannot_be_understood_exits_2(
+    argv: list[str], sentence: str, command: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(say())
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(sentence)
+    assert main(["--json", *argv]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert document["error"]["code"] == "usage"
+    assert err.startswith(document["error"]["message"])
+
+
+def test_an_unexpected_error_is_a_sentence_and_a_log_in_the_workspace(
+    command: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    command(fail_with(ZeroDivisionError("secret detail")))
+    assert main(["trial", "--json"]) == 2
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert error["message"] == "Something went wrong that Duebook did not expect: ZeroDivisionError."
+    assert error["code"] == "unexpected"
+    log = Path(error["where"])
+    assert log.parent == tmp_path / "home" / "logs"
+    assert "secret detail" in log.read_text()
+    assert "Traceback" not in err
+    assert "secret detail" not in err
+
+
+def test_an_unexpected_error_makes_no_workspace(
+    command: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    command(fail_with(RuntimeError("x")))
+    assert main(["trial"]) == 2
+    assert not (tmp_path / "home").exists()
+    assert len(list(tmp_path.glob("error-*.log"))) == 1
+
+
+def test_ctrl_c_is_no_traceback(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command(fail_with(KeyboardInterrupt()))
+    assert main(["trial", "--json"]) == 130
+    out, err = capsys.readouterr()
+    assert json.loads(out)["error"]["code"] == "interrupted"
+    assert err == "Stopped before the end.\n"
+
+
+def test_a_missing_package_is_named(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command(fail_with(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")))
+    assert main(["trial"]) == 2
+    assert capsys.readouterr().err == (
+        "The package `torch` is not installed. (torch) Run `make install`, then `python -m core doctor`.\n"
+    )
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """`python -m core --help | head -1`, with more text than a pipe holds."""
+    code = (
+        "import sys, core.cli.base as b\n"
+        "sys.exit(b._answer('x' * 1_000_000, 0))"
+    )  # fmt: skip
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.read(10)
+    child.stdout.close()
+    assert child.stderr.read() == b""
+    child.stderr.close()
+    assert child.wait() == 0
+
+
+def test_a_text_that_the_terminal_cannot_show_ends_no_command(tmp_path: Path) -> None:
+    code = "import core.cli.base as b; b._make_streams_lossless(); b._answer('caf\\u00e9 \\ud800 \\U0001f600', 0)"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, env=environment, check=True)
+    assert done.stdout.decode() == "café \\ud800 😀\n"
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+def test_a_document_takes_the_projects_own_values(tmp_path: Path) -> None:
+    at = datetime(2026, 12, 1, 9, tzinfo=UTC)
+    value = {
+        "at": at,
+        "path": tmp_path,
+        "colour": Colour.RED,
+        "nan": float("nan"),
+        "rate": np.float64(0.5),
+        "array": np.array([1.0, float("inf")]),
+        "result": base.Result((1,), "t"),
+        "set": {3, 1, 2},
+        "text": "é",
+    }
+    assert json.loads(base.to_json(value)) == {
+        "at": "2026-12-01T09:00:00.000000Z",
+        "path": str(tmp_path),
+        "colour": "red",
+        "nan": None,
+        "rate": 0.5,
+        "array": [1.0, None],
+        "result": {"document": [1], "text": "t", "exit_code": 0, "already_said": False},
+        "set": [1, 2, 3],
+        "text": "é",
+    }
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(PLAIN)
+def test_plain_json_comes_back_as_it_was(value: Any) -> None:
+    assert json.loads(base.to_json(value)) == value
+
+
+def test_only_the_called_group_is_imported() -> None:
+    code = (
+        "import sys; from core.cli import main; main(['--help']);"
+        "heavy = {'pyarrow', 'sqlalchemy', 'duckdb', 'streamlit', 'torch', 'pandas', 'numpy'} & set(sys.modules);"
+        "groups = [m for m in sys.modules if m.startswith('core.cli.') and m != 'core.cli.base'];"
+        "sys.exit(repr((heavy, groups)) if heavy or groups else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for name, group in base.GROUPS.items():
+        assert f"{name} " in done.stdout
+        assert group.help in done.stdout
+
+
+@pytest.mark.parametrize("name", base.GROUPS)
+def test_every_group_answers_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: python -m core {name}")
+
+
+def test_a_missing_workspace_is_prepared_by_the_first_command_that_needs_one(
+    command: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.acts.prepared.SHIPPED_RUNS", tmp_path / "no runs")
+    command(say())
+    assert main(["trial"]) == 0
+    assert not (tmp_path / "home").exists()
+    monkeypatch.setattr(base, "GROUPS", {**base.GROUPS, "trial": base.Group("a trial", needs_home=True)})
+    assert main(["trial"]) == 0
+    assert (tmp_path / "home" / "store.sqlite").is_file()
+    assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
+
+
+def test_bad_configuration_is_a_sentence(command: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    command(say())
+    (tmp_path / "file").write_text("x")
+    assert main(["trial", "--home", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err == (
+        f"The workspace is a file, not a folder. ({tmp_path / 'file'}) Give a folder with --home.\n"
+    )
+
+
+def test_an_input_error_raised_while_parsing_is_a_document(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command(fail_with(InputError("No.")))
+    assert main(["--json", "trial"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "bad_input"
