@@ -193,7 +193,9 @@ def _verify(store: Store, head: HeadFile | None, key: bytes | None) -> VerifyRep
         row = _head_row(conn)
         if row is None:
             found.add(Finding(Tampering.HEAD, None, "The ledger's head row is missing."))
-        ledger_id, own = row or (head.ledger_id if head else store.ledger_id, None)
+            if head is None:  # without the ledger's id no entry can be checked
+                return found.report("workspace", "", Walked(), (UNKEYED_CHAIN,))
+        ledger_id, own = row or (head.ledger_id if head else "", None)
         texts = fold.Texts(conn, found.add)
         walked = walk(
             _rows(conn),
