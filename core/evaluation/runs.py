@@ -167,7 +167,7 @@ def evaluate(config: Config, plan: Plan, report: Report = lambda _: None, setup:
         hashes = manifest.take(CONTRACT)
         if plan.limit is None:
             frozen.require(hashes, setup.evidence)
-        drafted = _draft(config, plan, hashes, setup)
+        drafted = draft(config, plan, setup, hashes)
         running, resumed = _choose(config, store, plan, drafted, report)
         say(running.run_id)
         return _Execution(config, plan, setup, store, running, hashes, report).carry_out(resumed)
@@ -202,8 +202,9 @@ def _alone(config: Config) -> Iterator[Callable[[str], None]]:
         yield say
 
 
-def _draft(config: Config, plan: Plan, hashes: Hashes, setup: Setup) -> Manifest:
+def draft(config: Config, plan: Plan, setup: Setup, hashes: Hashes | None = None) -> Manifest:
     """Return the manifest a new run would begin with; fails early where a model or the contract is missing."""
+    hashes = hashes or manifest.take(CONTRACT)
     contract = contracts.load(CONTRACT)
     tools = setup.tools(config)
     return Manifest(
@@ -409,17 +410,7 @@ class _Execution:
             "folder": str(self.work / "staging"),
         }
 
-        def task(seat: Seat) -> Message:
-            if shard.boundary is Boundary.RESTART:
-                writing, code = seat.once(message | {"task": "write"})
-                if code != 0:
-                    raise ChildEnded(f"The writing process of shard {shard.name} ended with exit code {code}.")
-                # The process has been waited for: from here on nothing of it is left but the store.
-                writing |= {"exited_at": clock.format_instant(clock.now())}
-                return seat.child.ask(message | {"task": "respond", "writing": writing})
-            return seat.child.ask(message | {"task": "respond"})
-
-        return task
+        return shard_task(shard, message)
 
     def _done(self, name: str, answer: Message) -> None:
         if name == "warm":
@@ -470,6 +461,22 @@ class _Execution:
         beside = run_folder(self.config, diagnostic.evidence_class, diagnostic.run_id)
         summary.write_actuation(beside, diagnostic, self.run)
         return _end(self.config, self.store, self.run, RunStatus.COMPLETE, parts, None, diagnostic)
+
+
+def shard_task(shard: Shard, message: Message) -> Task:
+    """Return what carries out one shard: for a restart, a writer that exits before the responder opens the store."""
+
+    def task(seat: Seat) -> Message:
+        if shard.boundary is Boundary.SAME_PROCESS:
+            return seat.child.ask(message | {"task": "respond"})
+        writing, code = seat.once(message | {"task": "write"})
+        if code != 0:
+            raise ChildEnded(f"The writing process of shard {shard.name} ended with exit code {code}.")
+        # The process has been waited for: from here on nothing of it is left but the store.
+        writing |= {"exited_at": clock.format_instant(clock.now())}
+        return seat.child.ask(message | {"task": "respond", "writing": writing})
+
+    return task
 
 
 def _asking(message: dict[str, Any]) -> Task:

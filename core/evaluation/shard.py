@@ -324,10 +324,8 @@ class Worker:
         restart = shard.boundary is Boundary.RESTART
         opened_at = clock.now()
         with open_store(Path(message["store"]), create=not restart, actor=ACTOR) as store:
-            if restart:
-                writing = Writing(**message["writing"])
-            else:
-                writing = write(store, facts.episodes(shard.seed), shard.arm)
+            told = message["writing"] if restart else None  # a restart: another process wrote, and has exited
+            writing = Writing(**told) if told else write(store, facts.episodes(shard.seed), shard.arm)
             traces = answer_shard(shard, facts, tools, store, writing, opened_at)
         part = write_part(Path(message["folder"]), traces, shard.name)
         return {
