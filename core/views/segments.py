@@ -7,6 +7,7 @@ out and named; the others are still shown.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,18 @@ from core.traces.dataset import ARROW_SCHEMA
 from core.views.tables import Segment
 
 Mark = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found out about one listed file."""
+
+    mark: Mark | None
+    """The file looked at; None: it was not there."""
+    problem: str | None
+    """Why it is left out."""
+    exact: bool = True
+    """Whether it has exactly our columns."""
 
 
 class Segments:
@@ -32,7 +45,7 @@ class Segments:
         self._home = home
         self._folders = [f.resolve() for f in folders]
         self._listed: tuple[Segment, ...] = ()
-        self._checked: dict[Segment, tuple[Mark | None, str | None]] = {}
+        self._checked: dict[Segment, Checked] = {}
 
     def stamp(self) -> tuple[Mark | None, ...]:
         """Return a value that changes when a listed file appears, vanishes or is written to."""
@@ -45,51 +58,54 @@ class Segments:
         for segment in self._listed:
             mark = _mark(self._path(segment))
             known = self._checked.get(segment)
-            checked[segment] = known if known is not None and known[0] == mark else (mark, self._problem(segment))
+            checked[segment] = known if known is not None and known.mark == mark else self._check(segment, mark)
         self._checked = checked
 
-    def files(self) -> list[Path]:
-        """Return the readable files."""
-        return [self._path(s) for s in self._listed if self._checked[s][1] is None]
+    def files(self) -> tuple[list[Path], list[Path]]:
+        """Return the readable files oldest first: those of exactly our columns, and those that lack some."""
+        usable = sorted((s.min_id, s) for s in self._listed if self._checked[s].problem is None)
+        return (
+            [self._path(s) for _, s in usable if self._checked[s].exact],
+            [self._path(s) for _, s in usable if not self._checked[s].exact],
+        )
 
     @property
     def problems(self) -> tuple[str, ...]:
         """A sentence for each listed file that is left out."""
-        return tuple(p for s in self._listed if (p := self._checked[s][1]) is not None)
+        return tuple(p for s in self._listed if (p := self._checked[s].problem) is not None)
 
     def find_damaged(self) -> tuple[str, ...]:
         """Hash every readable file, leave out those that are not the bytes they were listed with, and name them."""
         found = []
         for segment in self._listed:
-            mark, problem = self._checked[segment]
-            if problem is None and (problem := self._damage(segment)) is not None:
-                self._checked[segment] = (mark, problem)
+            known = self._checked[segment]
+            if known.problem is None and (problem := self._damage(segment)) is not None:
+                self._checked[segment] = replace(known, problem=problem)
                 found.append(problem)
         return tuple(found)
 
     def _path(self, segment: Segment) -> Path:
         return (self._home / segment.path).resolve()
 
-    def _problem(self, segment: Segment) -> str | None:
-        path = self._path(segment)
+    def _check(self, segment: Segment, mark: Mark | None) -> Checked:
+        path, lost = self._path(segment), f"its {segment.rows:,} executions are not shown"
         if not any(path.is_relative_to(f) for f in self._folders):
-            return f"The trace file {segment.path} lies outside the trace folders and is not read."
+            return Checked(mark, f"The trace file {segment.path} lies outside the trace folders; {lost}.")
         try:
             rows, schema = _footer(path)
         except FileNotFoundError:
-            return f"The trace file {segment.path} is missing; its {segment.rows:,} executions are not shown."
+            return Checked(mark, f"The trace file {segment.path} is missing; {lost}.")
         except (pa.ArrowException, OSError) as e:
-            return (
-                f"The trace file {segment.path} is damaged ({str(e).splitlines()[0]}); its {segment.rows:,} executions"
-                " are not shown."
+            return Checked(mark, f"The trace file {segment.path} is damaged ({str(e).splitlines()[0]}); {lost}.")
+        if foreign := [n for n in schema.names if not _fits(schema, n)]:
+            return Checked(mark, f"The trace file {segment.path} holds foreign columns ({', '.join(foreign)}); {lost}.")
+        if rows != segment.rows:
+            return Checked(
+                mark,
+                f"The trace file {segment.path} holds {rows:,} executions and was listed with {segment.rows:,};"
+                " none of them are shown.",
             )
-        foreign = [n for n in schema.names if n in ARROW_SCHEMA.names and not _fits(schema, n)]
-        if rows != segment.rows or foreign:
-            what = f"the columns {', '.join(foreign)} of another type" if foreign else f"{rows:,} rows"
-            return (
-                f"The trace file {segment.path} holds {what}, not the {segment.rows:,} executions it was listed with."
-            )
-        return None
+        return Checked(mark, None, exact=schema.names == ARROW_SCHEMA.names)
 
     def _damage(self, segment: Segment) -> str | None:
         try:
@@ -118,5 +134,4 @@ def _footer(path: Path) -> tuple[int, pa.Schema]:
 
 
 def _fits(schema: pa.Schema, name: str) -> bool:
-    kind, expected = schema.field(name).type, ARROW_SCHEMA.field(name).type
-    return bool(kind == expected or pa.types.is_null(kind))
+    return name in ARROW_SCHEMA.names and bool(schema.field(name).type == ARROW_SCHEMA.field(name).type)

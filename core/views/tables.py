@@ -92,6 +92,8 @@ class Segment:
     """How many traces it was listed with."""
     sha256: str
     """Hash of its bytes."""
+    min_id: str
+    """Its first trace id."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class StoreReader:
             t.name: _to_arrow(connection.execute(t.sql, (after_seq,) if t.name == "entry" else ()), t.schema)
             for t in TABLES
         }
-        segments = connection.execute("SELECT path, rows, sha256 FROM segment ORDER BY path")
+        segments = connection.execute("SELECT path, rows, sha256, min_id FROM segment ORDER BY path")
         tail = connection.execute("SELECT trace FROM trace_tail ORDER BY trace_id")
         return StoreReading(
             int(head[0]) if head else 0, tables, tuple(Segment(*s) for s in segments), tuple(t for (t,) in tail)

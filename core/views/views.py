@@ -167,7 +167,9 @@ class Views:
             cursor.register("incoming", rows_from_json(reading.tail))
             cursor.execute("CREATE OR REPLACE TABLE trace_tail AS SELECT * FROM incoming")
             cursor.unregister("incoming")
-        cursor.execute(f"CREATE OR REPLACE VIEW stored_trace AS {stored_trace_sql(self._segments.files())}")
+        exact, older = self._segments.files()
+        sql = stored_trace_sql(exact, older, tail=bool(reading.tail))
+        cursor.execute(f"CREATE OR REPLACE VIEW stored_trace AS {sql}")
 
 
 def open_duckdb(folders: Sequence[Path], memory: str = "2GB") -> duckdb.DuckDBPyConnection:
@@ -186,7 +188,8 @@ def open_duckdb(folders: Sequence[Path], memory: str = "2GB") -> duckdb.DuckDBPy
         },
     )
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET preserve_insertion_order = true")
+    # Listed files do not change under their name; DuckDB looks at their times before it trusts its cache.
+    connection.execute("SET parquet_metadata_cache = true")
     connection.execute(f"SET allowed_directories = [{', '.join(quoted(f'{f.resolve()}/') for f in folders)}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
@@ -198,16 +201,28 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def stored_trace_sql(files: Sequence[Path]) -> str:
-    """Return the query over listed files and the tail; the tail's types hold where a file lacks a column."""
-    if not files:
-        return "SELECT * FROM trace_tail"
-    names = ", ".join(quoted(str(f)) for f in files)
-    columns = ", ".join(ARROW_SCHEMA.names)
-    return (
-        f"SELECT {columns} FROM read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
-        " UNION ALL BY NAME SELECT * FROM trace_tail"
-    )
+def stored_trace_sql(files: Sequence[Path], older: Sequence[Path] = (), *, tail: bool = True) -> str:
+    """Return the query over listed files and the tail.
+
+    Files of exactly our columns are read as they are: uniting columns by name reads every footer on every query
+    (139 files: 900 ms against 70). Files that lack a newer column are united; the tail's types then hold.
+
+    Parameters
+    ----------
+    files : of exactly our columns.
+    older : lacking some.
+    tail : whether the tail has rows, or nothing else is there to give the columns.
+    """
+
+    def read(paths: Sequence[Path], options: str) -> str:
+        # The newest first: a list of the newest rows then skips the other files by their statistics.
+        names = ", ".join(quoted(str(p)) for p in reversed(paths))
+        return f"SELECT * FROM read_parquet([{names}], hive_partitioning = false{options})"
+
+    parts = ([read(files, "")] if files else []) + ([read(older, ", union_by_name = true")] if older else [])
+    if tail or older or not parts:
+        parts.insert(0, "SELECT * FROM trace_tail")
+    return " UNION ALL BY NAME ".join(parts)
 
 
 def _make_schema(connection: duckdb.DuckDBPyConnection) -> None:

@@ -407,6 +407,7 @@ class Found:
     """The filter that selects them."""
 
 
+_LAST = chr(0x10FFFF)
 _LOOKED_UP = (
     (IdKind.TRACE, "trace_id"),
     (IdKind.RUN, "run_id"),
@@ -427,24 +428,25 @@ def find_id(snapshot: Snapshot, text: str) -> Found | None:
     text = text.strip()
     if not text or "\x00" in text:
         return None
-    for exact in (True, False):
-        if not exact and len(text) < PREFIX:
-            return None
-        for kind, name in _LOOKED_UP:
-            if (found := _look_up(snapshot, kind, name, text, exact=exact)) is not None:
+    partly: list[Found] = []
+    for kind, name in _LOOKED_UP:
+        for found in _look_up(snapshot, kind, name, text):
+            if found.id == text:
                 return found
-    return None
+            partly.append(found)
+    ids = {f.id for f in partly}
+    if len(ids) > 1:
+        shown = ", ".join(sorted(ids)[:2])
+        raise ViewError(f"Several ids begin with {text!r} ({shown}, ...).", next_step="Paste more of it.")
+    return partly[0] if partly else None
 
 
-def _look_up(snapshot: Snapshot, kind: IdKind, name: str, text: str, *, exact: bool) -> Found | None:
-    test = f"{name} = ?" if exact else f"starts_with({name}, ?)"
+def _look_up(snapshot: Snapshot, kind: IdKind, name: str, text: str) -> list[Found]:
+    # A range and not starts_with: row groups are then skipped by their statistics.
+    test, values = (f"{name} >= ? AND {name} < ?", [text, text + _LAST])
+    if len(text) < PREFIX:
+        test, values = f"{name} = ?", [text]
     rows = snapshot.ask(
-        VIEW, f"SELECT {name} AS id, count(*) AS n FROM trace WHERE {test} GROUP BY {name} ORDER BY id LIMIT 3", [text]
+        VIEW, f"SELECT {name} AS id, count(*) AS n FROM trace WHERE {test} GROUP BY {name} ORDER BY id LIMIT 3", values
     ).rows()
-    if not rows:
-        return None
-    if len(rows) > 1:
-        shown = ", ".join(r["id"] for r in rows[:2])
-        raise ViewError(f"Several {kind} ids begin with {text!r} ({shown}, ...).", next_step="Paste more of it.")
-    chosen = Filter.parse([f"{name}:eq:{rows[0]['id']}"], field_names())
-    return Found(kind, rows[0]["id"], rows[0]["n"], chosen)
+    return [Found(kind, r["id"], r["n"], Filter.parse([f"{name}:eq:{r['id']}"], field_names())) for r in rows]

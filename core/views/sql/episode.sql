@@ -39,7 +39,7 @@ SELECT
     any_value(delay) AS delay,
     bool_and(expected_trigger) AS expected_trigger,
     count(*) AS executions,
-    count(DISTINCT boundary) AS boundaries,
+    max(CAST(boundary = 'same_process' AS TINYINT)) + max(CAST(boundary = 'restart' AS TINYINT)) AS boundaries,
     bool_and(correct) AS correct,
     bool_and(correct) FILTER (boundary = 'same_process') AS correct_same_process,
     bool_and(correct) FILTER (boundary = 'restart') AS correct_restart,
@@ -51,9 +51,10 @@ SELECT
     bool_and(integrity_ok) AS integrity_ok,
     bool_or(null_trial) AS null_trial,
     bool_and(audit_passed) FILTER (null_trial) AS audit_passed,
-    count(DISTINCT fired) = 1
-        AND count(DISTINCT coalesce(fired_record, '')) = 1
-        AND count(DISTINCT coalesce(predicted_action, '')) = 1 AS copies_agree,
+    -- Not count(DISTINCT ...): three of them take four times as long.
+    min(fired) = max(fired)
+        AND min(coalesce(fired_record, '')) = max(coalesce(fired_record, ''))
+        AND min(coalesce(predicted_action, '')) = max(coalesce(predicted_action, '')) AS copies_agree,
     sum(distractor_fires)::BIGINT AS distractor_fires
 FROM trace
 GROUP BY ALL

@@ -1,0 +1,62 @@
+"""What the newest complete controlled run establishes: criteria, properties and claims, each with the rows behind it.
+
+Promise: counted anew from the run's stored rows by `core.evaluation`, never read off an earlier answer; one run alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from core.config import Config
+from core.errors import EvidenceMissing
+from core.evaluation import metrics, summary
+from core.evaluation.claims import Claim, Outcome, claims
+from core.evaluation.properties import PropertyRow, properties
+from core.records.filter import Filter
+from core.records.run import CriterionRow, Manifest
+from core.views.read.traces import field_names
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The state of the evidence."""
+
+    run: Manifest | None
+    """The newest complete controlled run; None: there is none."""
+    criteria: tuple[CriterionRow, ...]
+    """Every criterion of its contract, decided."""
+    rows_behind: Mapping[str, Filter]
+    """The filter that opens the rows of each metric, and of each property by its item."""
+    properties: tuple[PropertyRow, ...]
+    """P1 to P6, counted."""
+    claims: tuple[Claim, ...]
+    """The claims table."""
+
+    def criterion(self, metric: str) -> CriterionRow | None:
+        """Return the criterion on a metric, or None."""
+        return next((c for c in self.criteria if c.metric == metric), None)
+
+
+def standing(config: Config) -> Standing:
+    """Return what the workspace's newest complete controlled run establishes.
+
+    Raises
+    ------
+    EvidenceMissing : the run's files are missing or damaged.
+    CheckFailed : the contract is not the one it was run under; repeats of an execution disagree.
+    """
+    try:
+        run = summary.stored_run(config, None)
+    except EvidenceMissing:
+        return Standing(None, (), {}, (), claims(None, None))
+    rows = summary.rows_of(config, run)
+    criteria = summary.criteria(run, rows)
+    counted = tuple(properties(rows))
+    diagnostic = summary.actuation_of(config, run)
+    actuation = None
+    if diagnostic is not None:
+        actuation = Outcome(diagnostic, summary.actuation_criteria(diagnostic, rows))
+    terms = {name: e.terms for name, e in metrics.controlled(rows).items()} | {p.item: p.terms for p in counted}
+    behind = {name: Filter.parse([*tokens, f"run_id:eq:{run.run_id}"], field_names()) for name, tokens in terms.items()}
+    return Standing(run, criteria, behind, counted, claims(Outcome(run, criteria, counted), actuation))
