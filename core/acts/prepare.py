@@ -31,7 +31,7 @@ DEMO_NAME = "workspace-demo"
 OWN_NAMES = frozenset(
     {
         *(f"store.sqlite{end}" for end in ("", "-wal", "-shm", "-journal")),
-        *(PREPARED, "console.json", "console.lock", "traces", "logs", "work"),
+        *(PREPARED, "console.json", "console.lock", "prepare.lock", "traces", "logs", "work"),
     }
 )
 """What Duebook itself puts into a workspace."""
@@ -84,9 +84,14 @@ def prepare(
     """
     demo = demo or config.home.name == DEMO_NAME
     _check_folder(config.home)
+    _make_folder(config.home)
+    with _one_at_a_time(config.home):
+        return _prepare(config, demo, force, models, report)
+
+
+def _prepare(config: Config, demo: bool, force: bool, models: bool, report: Report) -> Prepared:
     if force:
         _remove(config)
-    _make_folder(config.home)
     with open_workspace(config, create=True, workspace_class="demo" if demo else "user") as store:
         if demo and store.workspace_class != "demo":
             raise PrepareRefused(
@@ -116,8 +121,6 @@ def _take_over(config: Config, store: Store, folder: Path, report: Report) -> st
     for file in sorted(p for p in folder.iterdir() if p.is_file()):
         _copy(file, target / file.name)
     with store.write() as tx:
-        if get_run(tx.conn, manifest.run_id) is not None:  # another process was faster
-            return None
         register_run(tx, manifest)
         listed = {s.path for s in segments(tx.conn)}
         for part in parts.values():
@@ -142,7 +145,7 @@ def _copy(source: Path, target: Path) -> Path:
         return target
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        temporary = target.with_name(f".{target.name}.tmp")  # what a killed copy left is overwritten
         with source.open("rb") as read, temporary.open("wb") as written:
             shutil.copyfileobj(read, written)
             written.flush()
@@ -200,9 +203,16 @@ def _remove(config: Config) -> None:
             )
     with _no_console(config.home):
         (config.home / PREPARED).unlink(missing_ok=True)  # first: a killed removal is not taken for a whole workspace
-        for name in sorted(OWN_NAMES - {PREPARED, "console.lock", "logs"}):
+        for name in sorted(OWN_NAMES - {PREPARED, "console.lock", "prepare.lock", "logs"}):
             path = config.home / name
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _one_at_a_time(home: Path) -> Iterator[None]:
+    with (home / "prepare.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

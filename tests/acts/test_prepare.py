@@ -1,0 +1,277 @@
+"""Making a workspace: twice, killed in the middle, in the wrong place, with damaged evidence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core import config as configuration
+from core.acts import prepare as prepare_act
+from core.acts import prepared
+from core.acts.prepare import PrepareRefused, prepare
+from core.acts.prepared import is_prepared
+from core.config import ROOT, Config
+from core.errors import ConfigError, EvidenceMissing, MissingPackage
+from core.evaluation.run_files import Part, write_manifest, write_parts
+from core.hashing import sha256_file
+from core.ledger.ledger import verify
+from core.ledger.run_store import runs
+from core.ledger.store import open_workspace
+from core.ledger.trace_tail import segments
+from core.traces.writer import write_part
+from core.views.views import Views
+from tests.pages.homes import executions, manifest
+
+RUNS = ("0192f0c1-0000-7000-8000-000000000001", "0192f0c1-0000-7000-8000-000000000002")
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of two shipped runs of 80 executions in two parts each."""
+    folder = tmp_path / "evidence" / "runs"
+    monkeypatch.setattr(prepared, "SHIPPED_RUNS", folder)
+    for run_id in RUNS:
+        ship(folder, run_id)
+    return folder
+
+
+def ship(folder: Path, run_id: str) -> None:
+    traces = executions(run_id=run_id)
+    written = [write_part(folder.parent / "made", traces[n::2], f"shard-{n}") for n in (0, 1)]
+    run = folder / run_id
+    run.mkdir(parents=True)
+    for segment in written:
+        shutil.copy(segment.path, run)
+    write_parts(
+        run,
+        [Part(s.path.stem, s.rows, s.path.stat().st_size, s.sha256, s.min_id, s.max_id) for s in written],
+    )
+    write_manifest(run, manifest(run_id, planned=len(traces), stored=len(traces)))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Config:
+    return configuration.load(tmp_path / "mine")
+
+
+def state(settings: Config) -> tuple[list[str], list[tuple[str, int, str | None]], int]:
+    with open_workspace(settings) as store, store.read() as conn:
+        listed = [(s.path, s.rows, s.run_id) for s in segments(conn)]
+        found = sorted(m.run_id for m in runs(conn))
+        report = verify(store)
+    assert report.ok, report.findings
+    return found, listed, report.count
+
+
+def test_a_new_workspace_holds_the_shipped_runs_and_verifies(shipped: Path, settings: Config) -> None:
+    assert not is_prepared(settings)
+    said: list[str] = []
+    done = prepare(settings, report=said.append)
+    assert (done.workspace_class, done.runs, done.added) == ("user", RUNS, RUNS)
+    assert is_prepared(settings)
+    assert settings.home.stat().st_mode & 0o777 == 0o700
+    assert said == [
+        f"Taking over the shipped run {run} (controlled, {len(executions()):,} executions) ..." for run in RUNS
+    ]
+    found, listed, _ = state(settings)
+    assert found == list(RUNS)
+    assert listed == [(f"traces/controlled/{run}/shard-{n}.parquet", 40, run) for run in RUNS for n in (0, 1)]
+    for path, _, run in listed:
+        assert run is not None
+        assert sha256_file(settings.home / path) == sha256_file(shipped / run / Path(path).name)
+    views = Views(settings)
+    with views.snapshot() as snapshot:
+        counted = snapshot.ask("trace", "SELECT run_id, count(*) AS n FROM trace GROUP BY 1 ORDER BY 1").table
+        assert snapshot.problems == ()
+    views.close()
+    assert counted.to_pylist() == [{"run_id": run, "n": 80} for run in RUNS]
+
+
+def test_done_twice_it_changes_nothing(shipped: Path, settings: Config) -> None:
+    prepare(settings)
+    before = state(settings)
+    again = prepare(settings)
+    assert again.added == ()
+    assert again.runs == RUNS
+    assert state(settings) == before
+
+
+def test_a_run_shipped_later_is_added(shipped: Path, settings: Config) -> None:
+    shutil.move(shipped / RUNS[1], shipped.parent / "later")
+    prepare(settings)
+    assert is_prepared(settings)
+    shutil.move(shipped.parent / "later", shipped / RUNS[1])
+    assert not is_prepared(settings)
+    assert prepare(settings).added == (RUNS[1],)
+    assert state(settings)[0] == list(RUNS)
+
+
+@pytest.mark.parametrize("at", ["replace", "register", "commit", "marker"])
+def test_killed_anywhere_the_next_time_finishes_it(at: str, shipped: Path, settings: Config) -> None:
+    code = f"""
+import os, signal, sys
+from pathlib import Path
+from core import config
+from core.acts import prepare as p, prepared
+from core.ledger.store import Tx
+prepared.SHIPPED_RUNS = Path({str(shipped)!r})
+def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
+place = {{"replace": (Path, "replace"), "register": (p, "register_run"), "commit": (Tx, "seal"),
+          "marker": (p, "mark_prepared")}}[{at!r}]
+if {at!r} == "commit":
+    count = iter(range(3))
+    whole = Tx.seal
+    def third(self):
+        if next(count) == 1: die()
+        whole(self)
+    Tx.seal = third
+else:
+    setattr(*place, die)
+p.prepare(config.load({str(settings.home)!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not is_prepared(settings)
+    prepare(settings)
+    assert is_prepared(settings)
+    found, listed, _ = state(settings)
+    assert found == list(RUNS)
+    assert len(listed) == 4
+    assert not list(settings.home.rglob("*.tmp"))
+
+
+def test_two_at_once_take_each_run_over_once(shipped: Path, settings: Config) -> None:
+    code = f"""
+from pathlib import Path
+from core import config
+from core.acts import prepare as p, prepared
+prepared.SHIPPED_RUNS = Path({str(shipped)!r})
+print(len(p.prepare(config.load({str(settings.home)!r})).added))
+"""
+    children = [
+        subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    added = [int(child.communicate()[0]) for child in children]
+    assert [child.returncode for child in children] == [0, 0]
+    assert sum(added) == 2
+    assert len(state(settings)[1]) == 4
+
+
+def test_a_damaged_shipped_file_is_named_and_nothing_of_its_run_is_taken_over(shipped: Path, settings: Config) -> None:
+    part = shipped / RUNS[1] / "shard-1.parquet"
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(bytes(data))
+    with pytest.raises(EvidenceMissing) as caught:
+        prepare(settings)
+    assert str(caught.value) == (
+        "The part shard-1.parquet is not the file that was written (its SHA-256 differs)."
+        f" ({shipped / RUNS[1]}) Restore data/evidence from the release."
+    )
+    assert not is_prepared(settings)
+    assert state(settings)[0] == [RUNS[0]]
+
+
+def test_a_folder_with_other_things_is_refused_and_left_alone(shipped: Path, settings: Config) -> None:
+    settings.home.mkdir(mode=0o755)
+    (settings.home / "thesis.txt").write_text("mine")
+    with pytest.raises(PrepareRefused) as caught:
+        prepare(settings)
+    assert str(caught.value) == (
+        "The folder is not empty and holds no workspace (it has 'thesis.txt')."
+        f" ({settings.home}) Give an empty or a new folder with --home."
+    )
+    assert [p.name for p in settings.home.iterdir()] == ["thesis.txt"]
+    assert settings.home.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_workspace_of_the_demo_name_is_a_demo_one(shipped: Path, tmp_path: Path) -> None:
+    assert prepare(configuration.load(tmp_path / "workspace-demo")).workspace_class == "demo"
+    assert prepare(configuration.load(tmp_path / "other"), demo=True).workspace_class == "demo"
+
+
+def test_a_demo_workspace_is_made_anew_and_a_users_never(shipped: Path, settings: Config, tmp_path: Path) -> None:
+    demo = configuration.load(tmp_path / "workspace-demo")
+    prepare(demo)
+    with open_workspace(demo) as store:
+        old = store.ledger_id
+    (demo.home / "notes.txt").write_text("not Duebook's")
+    assert prepare(demo, demo=True, force=True).added == RUNS
+    with open_workspace(demo) as store:
+        assert store.ledger_id != old
+    assert (demo.home / "notes.txt").read_text() == "not Duebook's"
+    prepare(settings)
+    before = state(settings)
+    for demo_too in (False, True):
+        with pytest.raises(PrepareRefused, match=r"^This is a user's workspace; it is never made anew\.$"):
+            raise_message(settings, demo=demo_too, force=True)
+    with pytest.raises(PrepareRefused, match=r"^This is a user's workspace; it cannot become a demo\.$"):
+        raise_message(settings, demo=True, force=False)
+    assert state(settings) == before
+
+
+def raise_message(settings: Config, *, demo: bool, force: bool) -> None:
+    try:
+        prepare(settings, demo=demo, force=force)
+    except PrepareRefused as e:
+        raise PrepareRefused(e.message) from e
+
+
+def test_a_demo_workspace_whose_console_runs_is_not_made_anew(shipped: Path, tmp_path: Path) -> None:
+    demo = configuration.load(tmp_path / "workspace-demo")
+    prepare(demo)
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True);"
+            "sys.stdin.read()",
+            str(demo.home / "console.lock"),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    try:
+        with pytest.raises(PrepareRefused, match=r"The console of this workspace is running\."):
+            prepare(demo, force=True)
+    finally:
+        holder.communicate()
+    assert is_prepared(demo)
+    assert prepare(demo, force=True).added == RUNS
+
+
+def test_a_backbone_that_cannot_be_made_ready_is_said_and_is_no_failure(
+    shipped: Path, settings: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_installed(spec: str, config: Config) -> None:
+        raise MissingPackage("torch is not installed.", next_step="Run `make models`.")
+
+    monkeypatch.setattr(prepare_act, "load", not_installed)
+    done = prepare(settings, models=True)
+    assert (done.backbone, done.backbone_failure) == (None, "torch is not installed. Run `make models`.")
+    assert done.added == RUNS
+    assert is_prepared(settings)
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(shipped: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(ConfigError, match=r"^The workspace cannot be made: Not a directory\. .*--home\.$"):
+        prepare(configuration.load(tmp_path / "file" / "mine"))
+
+
+def test_the_mark_of_another_time_is_not_trusted(shipped: Path, settings: Config) -> None:
+    prepare(settings)
+    (settings.home / "prepared.json").write_text("[]")
+    assert not is_prepared(settings)
+    (settings.home / "prepared.json").write_text(json.dumps({"runs": RUNS}))
+    assert is_prepared(settings)
+    settings.store.rename(settings.home / "gone")
+    assert not is_prepared(settings)
