@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from core.triggers.learned.features import EncodedText, encode
 from core.triggers.lock import load_lock
 
@@ -23,11 +21,10 @@ def payload_similarity(event: str, payload: str) -> float:
 
 def encoded_similarity(event: EncodedText, payload: EncodedText) -> float:
     """Return `payload_similarity` of two texts that are encoded already."""
-    mine, theirs = event.tokens[event.content == 1], payload.tokens[payload.content == 1]
-    if not len(mine) or not len(theirs):
+    mine, theirs = set(event.content.tolist()), set(payload.content.tolist())
+    if not mine or not theirs:
         return 0.0
-    shared = len(np.intersect1d(mine, theirs, assume_unique=True))
-    return min(1.0, shared / math.sqrt(len(mine) * len(theirs)))
+    return min(1.0, len(mine & theirs) / math.sqrt(len(mine) * len(theirs)))
 
 
 def c1_threshold() -> float:

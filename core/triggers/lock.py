@@ -72,7 +72,7 @@ def check_lock(lock: dict[str, Any], weights: bytes, folder: Path) -> None:
     ):
         if locked != found:
             raise ModelError(
-                f"The trigger's {what} do not match the lock: locked {locked}, found {found}.",
+                f"The trigger's {what} and its lock differ: locked {locked}, found {found}.",
                 where=str(folder),
                 next_step=RETRAIN,
             )

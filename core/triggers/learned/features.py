@@ -13,8 +13,10 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from hashlib import blake2b
+from itertools import chain
+from operator import or_
 from typing import NamedTuple
 
 import numpy as np
@@ -42,14 +44,16 @@ FEATURE_NAMES: tuple[str, ...] = (
     "length_ratio",  # the shorter text's tokens over the longer one's
 )
 
-WORD_BUCKETS = 1 << 16
-GRAM_BUCKETS = 1 << 16
 CONDITION_TOKENS = 32
 EVENT_TOKENS = 64
+BUCKETS = 1 << 16
+"""Words and trigrams are hashed into this many buckets each."""
 PAIRS_AT_ONCE = 4096
-"""Pairs computed in one go: their temporary arrays (about 2 MB each) stay in the processor's cache."""
+"""Pairs computed in one go: their temporary arrays (a few MB each) stay near the processor."""
+CELLS_AT_ONCE = 1 << 22
+"""Larger tables (texts of a megabyte) are computed in halves, so that memory stays bounded."""
 
-_TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|\?")
+_TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*|\?")
 """Runs of letters and digits, joined by apostrophes; the question mark counts, since a question asserts nothing."""
 
 NEGATION, FUTURE, HEDGE, CONFIRMATION, CONTRADICTION = 1, 2, 4, 8, 16
@@ -110,51 +114,61 @@ _STOP_WORDS = """
 _STOP = frozenset(_STOP_WORDS.split())
 
 
+_WORD, _GRAM, _DISTINCT, _CONTENT = range(4)
+"""The four bags of a text; the last two bits of an id say which bag it belongs to."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedText:
     """What the features need of one text, counted once."""
 
-    tokens: Ints
-    """(t,) 64-bit hashes of the distinct tokens."""
-    content: Ints
-    """(t,) 1 where the token is a content word: neither a function word nor a cue."""
-    words: Ints
-    """(w,) distinct hash buckets of words."""
-    word_counts: Ints
-    """(w,) how often each occurs."""
-    grams: Ints
-    """(g,) distinct hash buckets of character trigrams."""
-    gram_counts: Ints
-    """(g,) how often each occurs."""
+    ids: Ints
+    """(k,) ids of the four bags, end to end: hashed words, hashed trigrams, distinct tokens, distinct content words."""
+    counts: Ints
+    """(k,) how often each occurs; 1 in the last two bags, which are sets."""
+    sizes: tuple[int, ...]
+    """How many ids each bag has."""
+    norms: tuple[int, int]
+    """Squared lengths of the bags of words and trigrams."""
     length: int
     """Tokens, repeats counted."""
     cues: int
     """Which families of cues occur: a sum of NEGATION, FUTURE, HEDGE, CONFIRMATION, CONTRADICTION."""
 
+    @property
+    def content(self) -> Ints:
+        """The ids of the distinct content words: tokens that are neither function words nor cues."""
+        return self.ids[len(self.ids) - self.sizes[_CONTENT] :]
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    identity: int
-    content: int
-    bucket: int
+
+class _Token(NamedTuple):
+    word: int
     grams: tuple[int, ...]
+    distinct: int
+    content: int  # 0: not a content word
     cue: int
 
 
 def _look(token: str) -> _Token:
     raw = token.encode("utf-8", "surrogatepass")
-    identity = int.from_bytes(blake2b(raw, digest_size=8).digest(), "little", signed=True)
     cue = _CUE_OF.get(token, 0)
+    shortened = token.endswith(("n't", "'ll"))
     if token.endswith("n't"):
         cue |= NEGATION | _CUE_OF.get({"won't": "will", "shan't": "shall"}.get(token, token[:-3]), 0)
-    elif token.endswith("'ll"):
+    elif shortened:
         cue |= FUTURE
-    content = int(not cue and token not in _STOP and not token.endswith(("n't", "'ll")))
     padded = f"^{token}$"
-    grams = tuple(
-        zlib.crc32(padded[i : i + 3].encode("utf-8", "surrogatepass")) % GRAM_BUCKETS for i in range(len(padded) - 2)
+    identity = int.from_bytes(blake2b(raw, digest_size=7).digest(), "little") << 2
+    return _Token(
+        word=zlib.crc32(raw) % BUCKETS << 2 | _WORD,
+        grams=tuple(
+            zlib.crc32(padded[i : i + 3].encode("utf-8", "surrogatepass")) % BUCKETS << 2 | _GRAM
+            for i in range(len(padded) - 2)
+        ),
+        distinct=identity | _DISTINCT,
+        content=0 if cue or shortened or token in _STOP else identity | _CONTENT,
+        cue=cue,
     )
-    return _Token(identity, content, zlib.crc32(raw) % WORD_BUCKETS, grams, cue)
 
 
 _look_often = lru_cache(maxsize=1 << 16)(_look)
@@ -162,7 +176,7 @@ _look_often = lru_cache(maxsize=1 << 16)(_look)
 
 def tokenise(text: str) -> list[str]:
     """Return the text's tokens, case folded, in order; empty for a text without letters or digits."""
-    return [t.replace("’", "'") for t in _TOKEN.findall(text.casefold())]
+    return _TOKEN.findall(text.casefold().replace("’", "'"))
 
 
 def encode(text: str) -> EncodedText:
@@ -173,28 +187,26 @@ def encode(text: str) -> EncodedText:
     An `EncodedText` that depends on the text alone, in any process.
     """
     tokens = tokenise(text)
-    cues = 0
-    words: Counter[int] = Counter()
-    grams: Counter[int] = Counter()
-    distinct: list[_Token] = []
-    for token, count in Counter(tokens).items():
-        # Long tokens are not kept: a hostile text must not fill the memory.
-        seen = _look_often(token) if len(token) <= 64 else _look(token)
-        distinct.append(seen)
-        cues |= seen.cue
-        words[seen.bucket] += count
-        for gram in seen.grams:
-            grams[gram] += count
+    # Long tokens are not kept: a hostile text must not fill the memory.
+    seen = [_look_often(t) if len(t) <= 64 else _look(t) for t in tokens]
+    word, gram, distinct, content, cue = zip(*seen, strict=True) if seen else ((), (), (), (), ())
+    bags = (
+        Counter(word),
+        Counter(chain.from_iterable(gram)),
+        dict.fromkeys(distinct, 1),
+        dict.fromkeys(filter(None, content), 1),
+    )
+    cues = reduce(or_, set(cue), 0)
     if not _PAIR_STARTS.isdisjoint(tokens):
-        for pair in zip(tokens, tokens[1:], strict=False):
-            cues |= _CUE_PAIRS.get(pair, 0)
+        cues = reduce(or_, (_CUE_PAIRS.get(pair, 0) for pair in zip(tokens, tokens[1:], strict=False)), cues)
+    sizes = tuple(len(bag) for bag in bags)
+    counts = np.fromiter(chain.from_iterable([bag.values() for bag in bags]), np.int64, sum(sizes))
+    words, grams = counts[: sizes[0]], counts[sizes[0] : sizes[0] + sizes[1]]
     return EncodedText(
-        tokens=_ints([t.identity for t in distinct]),
-        content=_ints([t.content for t in distinct]),
-        words=_ints(list(words)),
-        word_counts=_ints(list(words.values())),
-        grams=_ints(list(grams)),
-        gram_counts=_ints(list(grams.values())),
+        ids=np.fromiter(chain.from_iterable(bags), np.int64, len(counts)),
+        counts=counts,
+        sizes=sizes,
+        norms=(int(words @ words), int(grams @ grams)),
         length=len(tokens),
         cues=cues,
     )
@@ -214,18 +226,15 @@ def pair_features(conditions: Sequence[EncodedText], events: Sequence[EncodedTex
 
     Parameters
     ----------
-    conditions, events : encoded texts; a few dozen conditions at a time keep the tables small.
+    conditions, events : encoded texts; a few dozen conditions at a time keep the table small.
     ci, ei : (n,) positions in the two lists.
 
     Returns
     -------
     (n, 16) float64, each in [0, 1].
     """
-    word, gram, token, content = (
-        _dots(c, e, ci, ei) for c, e in zip(_all_bags(conditions), _all_bags(events), strict=True)
-    )
     c, e = _counts(conditions)[ci], _counts(events)[ei]  # (n, 6) each
-
+    word, gram, token, content = _shared(conditions, events, ci, ei).T  # (n,) each
     out = np.empty((len(ci), len(FEATURE_NAMES)))  # (n, 16)
     out[:, 0] = _cosine(word, c[:, 0], e[:, 0])
     out[:, 1] = _cosine(gram, c[:, 1], e[:, 1])
@@ -246,76 +255,49 @@ def pair_features(conditions: Sequence[EncodedText], events: Sequence[EncodedTex
 
 
 def _counts(texts: Sequence[EncodedText]) -> Ints:
-    """(n, 6): squared lengths of the word and trigram bags, distinct tokens, distinct content words, tokens, cues."""
-    rows = [
-        (
-            int(t.word_counts @ t.word_counts),
-            int(t.gram_counts @ t.gram_counts),
-            len(t.tokens),
-            int(t.content.sum()),
-            t.length,
-            t.cues,
-        )
-        for t in texts
-    ]
+    """(n, 6): squared lengths of the bags of words and trigrams, distinct tokens, content words, tokens, cues."""
+    rows = [(*t.norms, t.sizes[_DISTINCT], t.sizes[_CONTENT], t.length, t.cues) for t in texts]
     return np.array(rows, np.int64).reshape(len(texts), 6)
 
 
-class _Bags(NamedTuple):
-    """One bag of ids of several texts, laid end to end."""
-
-    ids: Ints
-    counts: Ints
-    rows: Ints
-    texts: int
-
-
-def _bags(ids: Sequence[Ints], counts: Sequence[Ints]) -> _Bags:
-    rows = np.repeat(np.arange(len(ids)), [len(x) for x in ids])
-    return _Bags(_join(ids), _join(counts), rows, len(ids))
-
-
-def _all_bags(texts: Sequence[EncodedText]) -> tuple[_Bags, _Bags, _Bags, _Bags]:
-    """Words, trigrams, distinct tokens, distinct content words; the last two count as the sets they are."""
-    ones = [np.ones(len(t.tokens), np.int64) for t in texts]
-    content = [t.tokens[t.content == 1] for t in texts]
-    return (
-        _bags([t.words for t in texts], [t.word_counts for t in texts]),
-        _bags([t.grams for t in texts], [t.gram_counts for t in texts]),
-        _bags([t.tokens for t in texts], ones),
-        _bags(content, [one[: len(ids)] for one, ids in zip(ones, content, strict=True)]),
-    )
-
-
-def _dots(c: _Bags, e: _Bags, ci: Ints, ei: Ints) -> Ints:
-    """Return sum over shared ids of count in the condition x count in the event, for every pair, as exact integers."""
-    vocabulary, c_column = np.unique(c.ids, return_inverse=True)
-    if not len(vocabulary) or not len(e.ids):
-        return np.zeros(len(ci), np.int64)
-    table = np.zeros((c.texts, len(vocabulary)), np.int64)  # (conditions, vocabulary)
-    table[c.rows, c_column] = c.counts
+def _shared(conditions: Sequence[EncodedText], events: Sequence[EncodedText], ci: Ints, ei: Ints) -> Ints:
+    """(n, 4): for every pair and bag, the sum over shared ids of count in one text x count in the other, exactly."""
+    c_sizes, e_sizes = [len(t.ids) for t in conditions], [len(t.ids) for t in events]
+    if len(conditions) > 1 and sum(c_sizes) * len(conditions) > CELLS_AT_ONCE:
+        half = len(conditions) // 2
+        low, out = ci < half, np.empty((len(ci), 4), np.int64)
+        out[low] = _shared(conditions[:half], events, ci[low], ei[low])
+        out[~low] = _shared(conditions[half:], events, ci[~low] - half, ei[~low])
+        return out
+    if len(ci) > 1 and int(np.array(e_sizes)[ei].sum()) > CELLS_AT_ONCE:
+        half = len(ci) // 2
+        parts = [_shared(conditions, events, ci[k], ei[k]) for k in (slice(half), slice(half, None))]
+        return np.concatenate(parts)
+    c_ids, e_ids = _join([t.ids for t in conditions]), _join([t.ids for t in events])
+    vocabulary, c_column = np.unique(c_ids, return_inverse=True)
+    if not len(vocabulary) or not len(e_ids):
+        return np.zeros((len(ci), 4), np.int64)
+    table = np.zeros((len(conditions), len(vocabulary)), np.int64)  # (conditions, vocabulary)
+    table[np.repeat(np.arange(len(conditions)), c_sizes), c_column] = _join([t.counts for t in conditions])
     # Ids of events that no condition has are dropped here, once, and cost nothing per pair.
-    e_column = np.minimum(np.searchsorted(vocabulary, e.ids), len(vocabulary) - 1)
-    known = vocabulary[e_column] == e.ids
-    e_column, e_count = e_column[known], e.counts[known]
-    held = np.bincount(e.rows[known], minlength=e.texts)  # (events,) known ids of each
-    begin = np.cumsum(held) - held
+    e_column = np.minimum(np.searchsorted(vocabulary, e_ids), len(vocabulary) - 1)
+    known = vocabulary[e_column] == e_ids
+    bag = np.repeat(np.arange(len(events)), e_sizes) * 4 + (e_ids & 3)  # each event's four bags, one after the other
+    held = np.bincount(bag[known], minlength=4 * len(events))  # (4 events,) known ids of each bag
+    begin = (np.cumsum(held) - held).reshape(-1, 4)
+    e_column, e_count = e_column[known], _join([t.counts for t in events])[known]
 
-    length = held[ei]  # (n,)
+    length = held.reshape(-1, 4)[ei].ravel()  # (4n,)
     end = np.cumsum(length)
     total = int(end[-1]) if len(end) else 0
-    entry = np.arange(total) + np.repeat(begin[ei] - (end - length), length)  # (total,) position in e_column
-    value = table[np.repeat(ci, length), e_column[entry]] * e_count[entry]
+    entry = np.arange(total) + np.repeat(begin[ei].ravel() - (end - length), length)  # (total,) position in e_column
+    value = table[np.repeat(ci, length.reshape(-1, 4).sum(axis=1)), e_column[entry]] * e_count[entry]
     running = np.concatenate(([0], np.cumsum(value)))
-    return np.asarray(running[end] - running[end - length], np.int64)
+    return np.asarray(running[end] - running[end - length], np.int64).reshape(-1, 4)
 
 
 def _join(parts: Sequence[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-def _ints(values: Sequence[int]) -> Ints:
-    return np.array(values, np.int64)
 
 
 def _share(part: Ints, whole: Ints) -> Floats:

@@ -38,10 +38,10 @@ GELU_TAIL = 8.0
 """Beyond it GELU differs from max(x, 0) by less than 1e-14."""
 SCORE_DECIMALS = 9
 """Scores are rounded here: exp may differ in its last bit between processors."""
-PAIRS_A_BLOCK = 64
+PAIRS_A_BLOCK = 128
 """Aligned pairs whose features are computed in one go."""
-EVENTS_A_BLOCK = 256
-"""Events of a grid that are computed in one go."""
+TEXTS_A_BLOCK = 256
+"""Texts of a grid's longer side that are encoded in one go."""
 TEXTS_KEPT = 8192
 """Encoded texts kept for reuse among aligned pairs."""
 ROWS_AT_ONCE = 128
@@ -92,18 +92,23 @@ class MlpTrigger:
         return scores
 
     def score_grid(self, conditions: Sequence[str], events: Sequence[str]) -> Scores:
-        """Score every condition against every event, each text encoded once; returns (conditions, events)."""
+        """Score every condition against every event, each text encoded once; returns (conditions, events).
+
+        The shorter list is kept encoded, the longer one passes by.
+        """
         scores = np.empty((len(conditions), len(events)))
-        encoded = [encode(t) for t in conditions]
-        for e0 in range(0, len(events), EVENTS_A_BLOCK):
-            some = [encode(t) for t in events[e0 : e0 + EVENTS_A_BLOCK]]
+        turned = len(conditions) > len(events)
+        kept, passing = (events, conditions) if turned else (conditions, events)
+        into = scores.T if turned else scores
+        encoded = [encode(t) for t in kept]
+        for p0 in range(0, len(passing), TEXTS_A_BLOCK):
+            some = [encode(t) for t in passing[p0 : p0 + TEXTS_A_BLOCK]]
             step = max(1, PAIRS_AT_ONCE // len(some))
-            for c0 in range(0, len(encoded), step):
-                rows = encoded[c0 : c0 + step]
-                ci = np.repeat(np.arange(len(rows)), len(some))
-                ei = np.tile(np.arange(len(some)), len(rows))
-                block = self.score_features(pair_features(rows, some, ci, ei))
-                scores[c0 : c0 + len(rows), e0 : e0 + len(some)] = block.reshape(len(rows), len(some))
+            for k0 in range(0, len(encoded), step):
+                rows = encoded[k0 : k0 + step]
+                ki, pi = np.repeat(np.arange(len(rows)), len(some)), np.tile(np.arange(len(some)), len(rows))
+                x = pair_features(some, rows, pi, ki) if turned else pair_features(rows, some, ki, pi)
+                into[k0 : k0 + step, p0 : p0 + len(some)] = self.score_features(x).reshape(len(rows), len(some))
         return scores
 
     def score_features(self, x: Floats) -> Scores:
