@@ -43,6 +43,8 @@ class Claim:
     """The run it is read off."""
     limit: str
     """How far it reaches."""
+    metrics: tuple[str, ...] = ()
+    """The criteria it rests on, by metric."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return {claim, status, class, run, limit}."""
@@ -121,7 +123,7 @@ def _controlled(text: str, outcome: Outcome | None, metrics: frozenset[str] | No
     failed = [c.metric for c in chosen if c.decision is Decided.NOT_MET]
     detail = f" Not met: {', '.join(failed)}." if failed else ""
     run_id = outcome.manifest.run_id if outcome is not None else None
-    return Claim(text, _read(chosen), EvidenceClass.CONTROLLED, run_id, limit + detail)
+    return Claim(text, _read(chosen), EvidenceClass.CONTROLLED, run_id, limit + detail, tuple(c.metric for c in chosen))
 
 
 def claims(controlled: Outcome | None, actuation: Outcome | None) -> tuple[Claim, ...]:

@@ -1,0 +1,1 @@
+"""What every page is built from; `resources` holds the only caches, `strings` the long texts."""

@@ -1,0 +1,156 @@
+"""The front door's parts: the claims, the newest controlled run, the ledger, the runs."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.evaluation.claims import Claim, ClaimStatus
+from core.figures.arms import share_bars
+from core.figures.tables import arm_shares, criteria_table, run_table
+from core.figures.wording import ARM_TITLES, claim_evidence
+from core.records.filter import Filter, FilterOp
+from core.records.trace import ArmName
+from core.views.read import runs as ask_runs
+from core.views.read.standing import Standing
+from pages._parts import address, resources, show, states, strings, times
+from pages._parts.frame import Opened
+from pages._parts.literal import literal
+
+TRACES = "pages/traces.py"
+ARROW = ":material/arrow_forward:"
+HOLDS = {True: "✓", False: "✕", None: "—"}
+SIGNS = {
+    ClaimStatus.ESTABLISHED: (":material/check_circle:", "green"),
+    ClaimStatus.REJECTED: (":material/cancel:", "red"),
+    ClaimStatus.NOT_TESTED: (":material/radio_button_unchecked:", "gray"),
+    ClaimStatus.NO_CLAIM: (":material/remove:", "gray"),
+}
+
+
+def standing(opened: Opened) -> Standing:
+    """Return what the evidence establishes, counted from stored rows."""
+    with st.spinner("Counting the newest run", show_time=True):
+        return resources.standing(opened.config, opened.snapshot.as_of)
+
+
+def claims(state: Standing) -> None:
+    """List the claims, what stands first, each with class, n, interval and the way to its rows."""
+    told = [c for status in list(ClaimStatus)[:3] for c in state.claims if c.status is status]
+    with st.container(horizontal=True, gap="small"):
+        for status in list(ClaimStatus)[:3]:
+            icon, colour = SIGNS[status]
+            count = sum(c.status is status for c in told)
+            st.badge(f"{literal(count)} {literal(status)}", icon=icon, color=colour, help=strings.CLAIMS_HELP)
+    for claim in told:
+        _claim(state, claim)
+    with st.expander("What is deliberately not claimed, and why"):
+        for claim in state.claims:
+            if claim.status is ClaimStatus.NO_CLAIM:
+                st.markdown(f"**{literal(claim.claim)}.** {literal(claim.limit)}")
+
+
+def _claim(state: Standing, claim: Claim) -> None:
+    icon, colour = SIGNS[claim.status]
+    with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
+        with st.container(width=110):
+            st.badge(literal(claim.status), icon=icon, color=colour)
+        with st.container(gap=None):
+            st.markdown(literal(claim.claim), help=literal(claim.limit))
+            st.caption(literal(claim_evidence(claim, state.criteria)))
+        if claim.run_id is not None:
+            behind = state.rows_behind.get(claim.metrics[0] if len(claim.metrics) == 1 else "", Filter())
+            st.page_link(TRACES, label="Rows", icon=ARROW, query_params=address.of(_of_run(behind, claim.run_id)))
+
+
+def _of_run(chosen: Filter, run_id: str) -> Filter:
+    return chosen.without("run_id").with_term("run_id", FilterOp.EQ, run_id)
+
+
+def criteria(state: Standing) -> None:
+    """Show every criterion of the newest complete run's contract, and the way to its rows."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.markdown("#### Criteria of the frozen contract", help=strings.CRITERIA_HELP, width="content")
+        with st.popover("Rows behind a criterion", icon=ARROW):
+            for row in state.criteria:
+                behind = state.rows_behind[row.metric]
+                st.page_link(TRACES, label=literal(row.metric.replace("_", " ")), query_params=address.of(behind))
+    show.rows(
+        criteria_table(state.criteria),
+        key="criteria",
+        columns={
+            "observed": st.column_config.NumberColumn(format="%.3f"),
+            "margin": st.column_config.NumberColumn(format="%+.3f"),
+            "n": st.column_config.NumberColumn(format="%d"),
+        },
+    )
+    st.caption(strings.GENERATOR_MATCHED)
+
+
+def arms(opened: Opened, run_id: str) -> None:
+    """Show the arms side by side: episodes right of n, with their interval."""
+    st.markdown("#### Episodes right, by arm", help=strings.ARMS_HELP)
+    answer = ask_runs.arm_summary(opened.snapshot, run_id)
+    shares = arm_shares(answer.table)
+    show.chart(share_bars(shares, emphasis=ARM_TITLES[ArmName.C3]), key="arms", alt="episodes right by arm")
+    with st.container(horizontal=True, gap="small"):
+        for arm in ArmName:
+            chosen = _of_run(Filter().with_term("arm", FilterOp.EQ, arm), run_id)
+            st.page_link(TRACES, label=f"{literal(arm)} rows", query_params=address.of(chosen))
+    with st.expander(f"{literal(strings.CHART_TABLE)}, and how this was asked"):
+        show.rows(shares, key="arms_table")
+        show.queries(answer)
+
+
+def properties(state: Standing) -> None:
+    """Count the six observable properties, each with the way to its rows."""
+    st.markdown("#### Six observable properties, counted", help=strings.PROPERTIES_HELP)
+    for start in (0, 3):
+        for column, row in zip(st.columns(3), state.properties[start : start + 3], strict=True):
+            with column, st.container(border=True, height="stretch", gap="small"):
+                st.markdown(f"**{literal(row.item)}** {literal(row.requirement)}")
+                st.caption(literal(row.counted))
+                with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+                    sign = HOLDS[row.holds]
+                    st.markdown(f"{literal(sign)} **{literal(row.k)} of {literal(row.n)}** episodes", width="content")
+                    st.page_link(TRACES, label="Rows", icon=ARROW, query_params=address.of(state.rows_behind[row.item]))
+
+
+def newest(opened: Opened, state: Standing) -> None:
+    """Show the newest complete run, or what to do where there is none."""
+    if state.run is None:
+        states.empty(strings.NO_RUN, strings.RUN_NEXT, strings.RUN_COMMANDS)
+        return
+    criteria(state)
+    arms(opened, state.run.run_id)
+    properties(state)
+
+
+def ledger(opened: Opened) -> None:
+    """Show whether the ledger verifies, and its head."""
+    st.markdown("#### Ledger", help=strings.LEDGER_HELP)
+    report = resources.verified(opened.config, opened.snapshot.as_of, opened.store)
+    if report.ok:
+        st.badge(f"{literal(report.count)} entries verify", icon=":material/check_circle:", color="green")
+    else:
+        st.error(literal(report.findings[0].sentence), icon=":material/error:")
+        st.text("Restore the file from a copy that verifies; `python -m core ledger verify` lists everything found.")
+    st.code(report.hash, language=None, wrap_lines=True)
+    for note in report.notes:
+        st.caption(literal(note))
+
+
+def runs(opened: Opened) -> None:
+    """List every run, failed ones too."""
+    st.markdown("#### Runs", help=strings.RUNS_HELP)
+    answer = ask_runs.runs(opened.snapshot)
+    zone = str(times.zone())
+    show.rows(
+        run_table(answer.table),
+        key="runs",
+        columns={
+            "started": st.column_config.DatetimeColumn(
+                f"started ({zone})", format="YYYY-MM-DD HH:mm:ss", timezone=zone
+            ),
+        },
+    )
+    show.asked(answer)

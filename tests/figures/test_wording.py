@@ -1,0 +1,91 @@
+"""The sentence of an execution says what the trace holds, and never blames a trigger that was not asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from core.figures.tables import audit_table, decision_table
+from core.figures.wording import ago, duration, gap, number, share_text, verdict
+from core.records.decision import NullReason
+from core.records.trace import ArmName, ErrorKind, Trace
+from tests.pages.made import in_arm, trace
+
+
+@pytest.mark.parametrize(
+    ("made", "sentence"),
+    [
+        (trace(), "Silent, correctly: the trigger scored 0.03, 0.02 below the threshold 0.05."),
+        (trace(score=0.0499), "Silent, correctly: the trigger scored 0.0499, 0.0001 below the threshold 0.05."),
+        (trace(fired=True), "Fired, correctly: the trigger scored 0.91, 0.86 above the threshold 0.05."),
+        (trace(fired=True, score=0.05), "Fired, correctly: the trigger scored 0.05, exactly the threshold."),
+        (
+            trace(score=None, null_reason=NullReason.LIFECYCLE),
+            "Silent, correctly: the lifecycle decided; the trigger was not asked.",
+        ),
+        (
+            trace(expected_trigger=True, correct=False, error_kind=ErrorKind.MISSED),
+            "Silent, and should have acted: the trigger scored 0.03, 0.02 below the threshold 0.05.",
+        ),
+        (
+            trace(fired=True, correct=False, error_kind=ErrorKind.FALSE),
+            "Fired, and should have stayed silent: the trigger scored 0.91, 0.86 above the threshold 0.05.",
+        ),
+        (
+            trace(fired=True, arm=ArmName.C4, correct=False, error_kind=ErrorKind.WRONG_PAYLOAD),
+            "Fired, wrong payload: the trigger scored 0.91, 0.86 above the threshold 0.05.",
+        ),
+        (
+            trace(arm=ArmName.C1, trigger="payload_similarity"),
+            "Silent, correctly: the similarity of event and payload scored 0.03, 0.02 below the threshold 0.05.",
+        ),
+        (in_arm(ArmName.C0, fired=False), "Silent, correctly: this arm has no memory; it is the baseline."),
+        (
+            in_arm(ArmName.C2, fired=True),
+            "Fired, correctly: this arm exposes every active record, whatever the event says.",
+        ),
+        (
+            in_arm(ArmName.C2, fired=False),
+            "Fired, and should have stayed silent: this arm exposes every active record, whatever the event says.",
+        ),
+    ],
+)
+def test_the_outcome_in_one_sentence(made: Trace, sentence: str) -> None:
+    assert verdict(made) == sentence
+
+
+def test_lengths_of_time_and_numbers_keep_three_digits() -> None:
+    assert [duration(us) for us in (0.4, 85, 1200, 2_410_000)] == ["0 µs", "85 µs", "1.2 ms", "2.41 s"]
+    assert [number(x) for x in (0.05, 1.0, 0.0, 0.00001)] == ["0.05", "1", "0", "1e-05"]
+    assert [gap(0.5, 0.25), gap(0.0499, 0.05)] == ["0.25", "0.0001"]
+
+
+def test_ages_in_words() -> None:
+    now = datetime(2026, 12, 1, tzinfo=UTC)
+    assert ago(now - timedelta(hours=3, minutes=59), now) == "3 h ago"
+    assert ago(now + timedelta(days=2), now) == "in 2 d"
+    assert ago(now, now) == "0 s ago"
+
+
+def test_undefined_is_said() -> None:
+    assert share_text(None, None, None) == "undefined"
+    assert share_text(0.5, None, None) == "0.500"
+    assert share_text(0.5, 0.4, 0.6) == "0.500 [0.400, 0.600]"
+
+
+def test_the_audit_has_four_rows_on_a_null_trial_and_none_elsewhere() -> None:
+    assert list(audit_table(trace(audit_output_equal=False, audit_no_later_use=None))["result"]) == [
+        "✓ passed",
+        "✓ passed",
+        "— not recorded",
+        "✕ failed",
+    ]
+    assert audit_table(trace(fired=True)).empty
+
+
+def test_every_stored_decision_is_a_row() -> None:
+    made = trace()
+    table = decision_table(made)
+    assert list(table["event"]) == ["distractor 1", "final"]
+    assert list(table["event text"]) == list(made.events)
