@@ -14,7 +14,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -337,6 +337,23 @@ class Store:
                 tx = Tx(conn, self.ledger_class, actor or self.actor, identity, as_of)
                 yield tx
                 tx.seal()
+
+    def backup_to(self, target: Path) -> None:
+        """Write a consistent copy of the store, while others go on writing; the copy is a store of its own.
+
+        Raises
+        ------
+        StoreError : there is a file already, or the copy cannot be written.
+        """
+        try:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except OSError as e:
+            raise StoreError(f"The backup cannot be written: {e.strerror}.", where=str(target)) from e
+        with _said(self.path), self.engine.connect() as conn:
+            source = conn.connection.driver_connection
+            assert isinstance(source, sqlite3.Connection)
+            with closing(sqlite3.connect(target)) as copy:
+                source.backup(copy)
 
     def close(self) -> None:
         """Close every pooled connection."""

@@ -14,9 +14,10 @@ from core.ledger import annotation_store, record_store, run_store
 from core.ledger.chain import FIELDS, Entry, entry_hash
 from core.ledger.store import Store, open_store
 from core.records.annotation import Annotation, TargetKind
+from core.records.decision import NullReason
 from core.records.record import Condition, Payload, Record, RecordState
 from core.records.run import Manifest, RunStatus
-from core.records.trace import EvidenceClass, Origin
+from core.records.trace import ArmName, Boundary, ErrorKind, EvidenceClass, Origin, Step, StepName, StepStatus, Trace
 
 WHEN = datetime(2026, 12, 4, 9, 0, 0, 123456, tzinfo=UTC)
 
@@ -73,6 +74,74 @@ def record(record_id: str = "r1", **changes: Any) -> Record:
         "payload": Payload(text=f"send the receipt {record_id}"),
     }
     return Record(**{**values, **changes})
+
+
+def trace(number: int = 0, evidence_class: EvidenceClass = EvidenceClass.DEMO, run_id: str = "live") -> Trace:
+    """Return one execution in which nothing fired."""
+    return Trace(
+        trace_id=f"trace-{number:06d}",
+        execution_key="k" * 64,
+        run_id=run_id,
+        evidence_class=evidence_class,
+        origin=Origin.OURS,
+        contract=None,
+        created_at=WHEN,
+        elapsed_us=12.5,
+        episode_id="e1",
+        match_id=None,
+        seed=None,
+        arm=ArmName.C3,
+        boundary=Boundary.SAME_PROCESS,
+        family=None,
+        source=None,
+        stratum=None,
+        delay=0,
+        expected_trigger=False,
+        expected_record=None,
+        expected_payload=None,
+        records=(),
+        events=("nothing happened",),
+        condition_text=None,
+        event_text="nothing happened",
+        trigger="mlp",
+        score=0.125,
+        threshold=0.5,
+        fired=False,
+        fired_record=None,
+        losers=(),
+        null_reason=NullReason.BELOW_THRESHOLD,
+        features=None,
+        decisions=(),
+        decisions_expected=0,
+        distractor_fires=0,
+        retrieved_id=None,
+        payload_bound=None,
+        intervention=None,
+        predicted_action=None,
+        model_action=None,
+        output="ok",
+        baseline_output="ok",
+        prompt_sha256=None,
+        regenerated=False,
+        null_trial=True,
+        audit_no_retrieved_id=True,
+        audit_no_intervention=True,
+        audit_no_later_use=True,
+        audit_output_equal=True,
+        correct=True,
+        error_kind=ErrorKind.NONE,
+        memory_write_ok=True,
+        backbone="tiny",
+        backbone_hash_before="0",
+        backbone_hash_after="0",
+        integrity_ok=True,
+        device="cpu",
+        writer_pid=None,
+        responder_pid=None,
+        store_reopened=False,
+        steps=tuple(Step(step=s, status=StepStatus.NOT_RECORDED, detail="") for s in StepName),
+        step_times=(),
+    )
 
 
 def fill(store: Store) -> None:
