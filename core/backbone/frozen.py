@@ -103,7 +103,25 @@ def read_model(folder: Path, device: torch.device) -> Any:
     if wrong:
         raise ModelError(f"The weights do not fill the model: {wrong[0]} and {len(wrong) - 1} more.", where=str(folder))
     model.requires_grad_(False)
+    for weight in [*model.parameters(), *model.buffers()]:
+        weight.data = weight.data.clone()  # not a view of the file: what happens to the file no longer matters
     return model.eval().to(device)
+
+
+def read_tokenizer(folder: Path) -> Tokenizer:
+    """Read tokenizer.json; it pads and truncates nothing.
+
+    Raises
+    ------
+    ModelError : it is damaged.
+    """
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as e:  # the library raises bare Exception
+        raise ModelError(f"The tokenizer cannot be read: {e}.", where=str(folder / "tokenizer.json")) from e
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
 
 
 class FrozenBackbone:
@@ -127,11 +145,9 @@ class FrozenBackbone:
         remedy = f"Delete the folder {prepared.folder} and run again."
         try:
             self.model = read_model(prepared.folder, self.torch_device)
-            self.tokenizer = Tokenizer.from_file(str(prepared.folder / "tokenizer.json"))
+            self.tokenizer = read_tokenizer(prepared.folder)
         except ModelError as e:
             raise ModelError(e.message, where=e.where, next_step=remedy) from e
-        self.tokenizer.no_padding()
-        self.tokenizer.no_truncation()
         found = self.hash_weights()
         if found != self.identity.weights_sha256:
             raise ModelError(
@@ -158,9 +174,13 @@ class FrozenBackbone:
 
         Raises
         ------
-        InputError : the prompt is longer than the model's context.
+        InputError : the prompt is not UTF-8, or longer than the model's context.
         """
-        ids = self.tokenizer.encode(prompt.decode(), add_special_tokens=False).ids
+        try:
+            text = prompt.decode()
+        except UnicodeDecodeError as e:
+            raise InputError(f"The prompt is not UTF-8 text: {e.reason} at byte {e.start}.") from e
+        ids = self.tokenizer.encode(text, add_special_tokens=False).ids
         room = self.identity.context_tokens - MAX_NEW_TOKENS
         if not 0 < len(ids) <= room:
             raise InputError(f"The prompt has {len(ids):,} tokens; {self.identity.name} takes 1 to {room:,}.")

@@ -40,8 +40,13 @@ def folder_of(cache: Path, spec: str) -> Path:
     return cache / "backbone" / f"hub-{sha256_hex(spec.encode())[:16]}"
 
 
-def snapshot(spec: str) -> Path:
+def snapshot(spec: str, *, fetch: bool = True) -> Path:
     """Return the folder of a revision in the Hugging Face cache, fetching it if that is allowed.
+
+    Parameters
+    ----------
+    spec : `org/name@<40 hex>`.
+    fetch : False looks in the cache only.
 
     Raises
     ------
@@ -55,33 +60,35 @@ def snapshot(spec: str) -> Path:
         raise MissingPackage("huggingface_hub is not installed.", next_step=convert.NEED) from e
     try:
         folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
-        if _complete(folder):
-            return folder
+        lacking = _lacking(folder)
     except (OSError, ValueError):
-        pass  # not in the cache
-    if constants.is_offline_mode():
+        lacking = "anything of it"
+    if lacking is None:
+        return folder
+    if not fetch or constants.is_offline_mode():
         raise ModelError(
-            f"{spec} is not (whole) in the Hugging Face cache and HF_HUB_OFFLINE is set.",
+            f"The Hugging Face cache has not got {lacking} for {spec}{', and HF_HUB_OFFLINE is set' * fetch}.",
             where=str(constants.HF_HUB_CACHE),
-            next_step="Unset HF_HUB_OFFLINE to fetch it, or copy it into the cache.",
+            next_step="Unset HF_HUB_OFFLINE and ask once, or copy it into the cache.",
         )
     try:
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=PATTERNS))
     except Exception as e:  # the network, the hub, the disk
         first = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(f"{spec} cannot be fetched from the hub: {first}") from e
-    if not _complete(folder):
-        raise ModelError(f"{spec} has no safetensors weights or no tokenizer.json.", where=str(folder))
+    if (lacking := _lacking(folder)) is not None:
+        raise ModelError(f"{spec} has no {lacking}; Duebook reads safetensors and tokenizer.json only.")
     return folder
 
 
-def _complete(folder: Path) -> bool:
+def _lacking(folder: Path) -> str | None:
     index = folder / "model.safetensors.index.json"
     weights = {"model.safetensors"}
     if index.is_file():
         listed = identity.read_json(index).get("weight_map")
         weights = set(listed.values()) if isinstance(listed, dict) else set()
-    return all((folder / f).is_file() for f in ["config.json", "tokenizer.json", *weights]) and bool(weights)
+    needed = ["config.json", "tokenizer.json", *sorted(str(w) for w in weights)]
+    return next((f for f in needed if not (folder / f).is_file()), None)
 
 
 def prepare(cache: Path, spec: str, progress: convert.Progress = lambda _: None) -> Prepared:

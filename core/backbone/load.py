@@ -6,6 +6,7 @@ Safe to share between threads. A failure is one sentence, kept in `failure` for 
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import sys
 import threading
@@ -205,6 +206,28 @@ def load(spec: str, config: Config, *, shipped: Path | None = SHIPPED) -> Cached
         )
     hub.parse(spec)
     return CachedBackbone(spec, lambda progress: hub.prepare(config.cache, spec, progress), cache, config.device)
+
+
+def standing(spec: str, config: Config) -> tuple[bool, str]:
+    """Say how a backbone stands, without torch and without converting anything: for `doctor`.
+
+    Returns
+    -------
+    Whether it can answer (now, or after its first use made it ready), and one sentence.
+    """
+    try:
+        backbone = load(spec, config, shipped=None)
+        folder = convert.folder_of(config.cache) if spec == PACKAGED else hub.folder_of(config.cache, spec)
+        lacking = [p for p in ("torch", "transformers", "accelerate", "gguf") if importlib.util.find_spec(p) is None]
+        if lacking:
+            raise MissingPackage(f"{', '.join(lacking)} not installed; the backbone needs it.", next_step=convert.NEED)
+        if spec != PACKAGED:
+            hub.snapshot(spec, fetch=False)
+        if not folder.exists():
+            return True, f"{backbone.name}: not prepared yet; the first use takes about a minute."
+        return True, f"{backbone.name}: ready, weights sha256 {backbone.weights_sha256[:12]}, on {backbone.device}."
+    except DuebookError as e:
+        return False, str(e)
 
 
 def _frozen_module() -> Any:

