@@ -140,7 +140,7 @@ def _without_entry(conn: Connection, row_type: type[StateRow], count: int) -> It
     table, e = row_type.TABLE, schema.entry
     query = select(*(table.c[k] for k in row_type.KEY), table.c.last_seq)
     for rows in _batches(iter(conn.execute(query).all())):
-        subjects = {f"{row_type.NOUN}:" + "/".join(str(v) for v in r[:-1]): r[-1] for r in rows}
+        subjects = {row_type.subject_of(*r[:-1]): r[-1] for r in rows}
         known = set(conn.execute(select(e.c.subject).where(e.c.subject.in_(subjects))).scalars())
         for subject in subjects.keys() - known:
             last_seq = subjects[subject]

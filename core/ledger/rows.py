@@ -52,8 +52,15 @@ class StateRow(Noun):
 
     @property
     def subject(self) -> str:
-        """The subject of the entries about it: `noun:key`, parts joined by `/`."""
-        return f"{self.NOUN}:" + "/".join(str(getattr(self, k)) for k in self.KEY)
+        """The subject of the entries about it."""
+        return self.subject_of(*(getattr(self, k) for k in self.KEY))
+
+    @classmethod
+    def subject_of(cls, *key: Any) -> str:
+        """Return `noun:key`; the parts of a longer key are joined by `/`, which is escaped in them."""
+        if len(key) == 1:
+            return f"{cls.NOUN}:{key[0]}"
+        return f"{cls.NOUN}:" + "/".join(str(part).replace("%", "%25").replace("/", "%2F") for part in key)
 
 
 class ActorRow(StateRow):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pydantic import ValidationError
 from sqlalchemy import Connection, delete, func, insert, select
 
 from core.errors import StoreError
@@ -18,6 +19,7 @@ from core.ledger.kinds import EntryKind, SegmentListed, TraceSaved
 from core.ledger.rows import SegmentRow
 from core.ledger.schema import segment, trace_tail
 from core.ledger.store import Pending, Tx, fetch_row
+from core.records.base import refusal
 from core.records.trace import EvidenceClass, Trace
 
 SEGMENT_ROWS = 20_000
@@ -91,18 +93,22 @@ def list_segment(
 
     Raises
     ------
-    StoreError : the path is listed already; the tail holds another number of rows up to `tail_through` than the file.
+    StoreError : the path leaves the home or is listed already; the tail holds another number of rows up to
+        `tail_through` than the file.
     """
-    row = SegmentRow(
-        path=path,
-        rows=rows,
-        sha256=sha256,
-        min_id=min_id,
-        max_id=max_id,
-        evidence_class=evidence_class,
-        run_id=run_id,
-        tail_through=tail_through,
-    )
+    try:
+        row = SegmentRow(
+            path=path,
+            rows=rows,
+            sha256=sha256,
+            min_id=min_id,
+            max_id=max_id,
+            evidence_class=evidence_class,
+            run_id=run_id,
+            tail_through=tail_through,
+        )
+    except ValidationError as e:
+        raise refusal(e, StoreError, where=path) from e
     dropped = 0
     if tail_through is not None:
         taken = [trace_tail.c.trace_id <= tail_through, trace_tail.c.evidence_class == evidence_class.value]

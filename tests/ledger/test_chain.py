@@ -55,7 +55,7 @@ def test_an_entrys_hash_is_what_the_design_says(tmp_path: Path) -> None:
         head = connection.execute("SELECT seq, hash FROM ledger_head").fetchone()
     prev = "0" * 64
     for n, e in enumerate(entries, 1):
-        covered = {
+        covered: Any = {
             "ledger_id": ledger_id, "seq": n, "at": e.at, "as_of": e.as_of, "kind": e.kind, "actor": e.actor,
             "identity": e.identity, "subject": e.subject, "body": json.loads(e.body),
         }  # fmt: skip
@@ -68,7 +68,7 @@ def test_an_entrys_hash_is_what_the_design_says(tmp_path: Path) -> None:
 
 def test_an_actor_outside_ascii_is_hashed_canonically() -> None:
     entry = Entry(1, "t", "t", "k", "person:Łukasz 🌱", "asserted", "s", '{"a":"ü"}', "0" * 64, "")
-    covered = {
+    covered: Any = {
         "ledger_id": "L", "seq": 1, "at": "t", "as_of": "t", "kind": "k", "actor": "person:Łukasz 🌱",
         "identity": "asserted", "subject": "s", "body": {"a": "ü"},
     }  # fmt: skip
