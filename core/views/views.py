@@ -65,6 +65,10 @@ class Snapshot:
         except (duckdb.Error, OSError) as e:
             raise self.views.explain(e) from e
 
+    def schema(self, sql: str) -> pa.Schema:
+        """Return the columns of a query."""
+        return self._table(sql, ()).schema
+
     def _table(self, sql: str, values: Sequence[Any]) -> pa.Table:
         try:
             table: pa.Table = self._run(sql, values).to_arrow_table()
