@@ -75,7 +75,6 @@ def trace_of(
     reason = None if winner else null_reason(bool(records), bool(decisions))
     error = error_kind(context, winner.record_id if winner else None, outcome.predicted_action)
     views = tuple(_view(r, final) for r in records)
-    asked = best is not None and arm.judged_by is not None
     checks = outcome.audit
     write_ok = context.memory_write_ok if arm.has_memory else None
     hash_after = context.backbone_hash_after
@@ -105,7 +104,7 @@ def trace_of(
         condition_text=_condition(records, best.record_id if best else None),
         event_text=final.text,
         trigger=arm.judged_by,
-        score=best.score if best is not None and asked else None,
+        score=best.score if best else None,
         threshold=arm.threshold,
         fired=winner is not None,
         fired_record=winner.record_id if winner else None,

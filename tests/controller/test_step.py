@@ -276,6 +276,13 @@ def test_a_tie_goes_to_the_latest_write() -> None:
     assert (t.fired_record, t.losers, t.error_kind) == ("c", ("b", "a"), ErrorKind.WRONG_RECORD)
 
 
+def test_below_the_threshold_the_best_active_record_gives_score_features_and_condition() -> None:
+    trigger = TableTrigger({("a", CUE): 0.1, ("b", CUE): 0.4, ("c", CUE): 0.2, ("d", CUE): 0.45})
+    ops = [*(write(name, condition=name, payload=f"do {name}") for name in "abcd"), cancel("d")]
+    t = run(ArmName.C3, (ops, CUE, None), trigger=trigger)
+    assert (t.score, t.features, t.condition_text, t.losers) == (0.4, (0.4, 1.0), "b", ())
+
+
 def test_a_fire_on_a_distractor_is_counted_apart_and_is_not_the_answer() -> None:
     t = run(ArmName.C3, ([write(), distractor(CUE)], WEATHER, None))
     assert (t.distractor_fires, t.fired, t.correct, t.null_reason) == (1, False, True, NullReason.BELOW_THRESHOLD)
