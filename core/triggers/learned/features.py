@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from hashlib import blake2b
 from itertools import chain
-from operator import or_
+from operator import mul, or_
 from typing import NamedTuple
 
 import numpy as np
@@ -123,11 +123,12 @@ class EncodedText:
     """What the features need of one text, counted once."""
 
     ids: Ints
-    """(k,) ids of the four bags, end to end: hashed words, hashed trigrams, distinct tokens, distinct content words."""
-    counts: Ints
-    """(k,) how often each occurs; 1 in the last two bags, which are sets."""
-    sizes: tuple[int, ...]
-    """How many ids each bag has."""
+    """(k,) ids of the four bags, end to end: hashed words and hashed trigrams, both with repeats, then distinct tokens
+    and distinct content words."""
+    content: Ints
+    """The last part of `ids`: content words are tokens that are neither function words nor cues."""
+    sizes: tuple[int, int]
+    """Distinct tokens, distinct content words."""
     norms: tuple[int, int]
     """Squared lengths of the bags of words and trigrams."""
     length: int
@@ -135,17 +136,18 @@ class EncodedText:
     cues: int
     """Which families of cues occur: a sum of NEGATION, FUTURE, HEDGE, CONFIRMATION, CONTRADICTION."""
 
-    @property
-    def content(self) -> Ints:
-        """The ids of the distinct content words: tokens that are neither function words nor cues."""
-        return self.ids[len(self.ids) - self.sizes[_CONTENT] :]
-
 
 class _Token(NamedTuple):
     word: int
     grams: tuple[int, ...]
-    distinct: int
-    content: int  # 0: not a content word
+    word_id: bytes
+    """The word's id again, as int64."""
+    gram_ids: bytes
+    """The trigrams' ids again, as int64."""
+    distinct: bytes
+    """The token's id in the set of tokens, as int64."""
+    content: bytes
+    """Its id in the set of content words; empty where it is none."""
     cue: int
 
 
@@ -158,17 +160,21 @@ def _look(token: str) -> _Token:
     elif shortened:
         cue |= FUTURE
     padded = f"^{token}$"
-    identity = int.from_bytes(blake2b(raw, digest_size=7).digest(), "little") << 2
-    return _Token(
-        word=zlib.crc32(raw) % BUCKETS << 2 | _WORD,
-        grams=tuple(
-            zlib.crc32(padded[i : i + 3].encode("utf-8", "surrogatepass")) % BUCKETS << 2 | _GRAM
-            for i in range(len(padded) - 2)
-        ),
-        distinct=identity | _DISTINCT,
-        content=0 if cue or shortened or token in _STOP else identity | _CONTENT,
-        cue=cue,
+    word = zlib.crc32(raw) % BUCKETS << 2 | _WORD
+    grams = tuple(
+        zlib.crc32(padded[i : i + 3].encode("utf-8", "surrogatepass")) % BUCKETS << 2 | _GRAM
+        for i in range(len(padded) - 2)
     )
+    identity = int.from_bytes(blake2b(raw, digest_size=7).digest(), "little") << 2
+    no_content = cue or shortened or token in _STOP
+    return _Token(
+        word, grams, _int64(word), _int64(*grams), _int64(identity | _DISTINCT),
+        b"" if no_content else _int64(identity | _CONTENT), cue,
+    )  # fmt: skip
+
+
+def _int64(*values: int) -> bytes:
+    return np.array(values, np.int64).tobytes()
 
 
 _look_often = lru_cache(maxsize=1 << 16)(_look)
@@ -189,24 +195,20 @@ def encode(text: str) -> EncodedText:
     tokens = tokenise(text)
     # Long tokens are not kept: a hostile text must not fill the memory.
     seen = [_look_often(t) if len(t) <= 64 else _look(t) for t in tokens]
-    word, gram, distinct, content, cue = zip(*seen, strict=True) if seen else ((), (), (), (), ())
-    bags = (
-        Counter(word),
-        Counter(chain.from_iterable(gram)),
-        dict.fromkeys(distinct, 1),
-        dict.fromkeys(filter(None, content), 1),
-    )
+    word, gram, word_ids, gram_ids, _, _, cue = zip(*seen, strict=True) if seen else ((),) * 7
     cues = reduce(or_, set(cue), 0)
     if not _PAIR_STARTS.isdisjoint(tokens):
         cues = reduce(or_, (_CUE_PAIRS.get(pair, 0) for pair in zip(tokens, tokens[1:], strict=False)), cues)
-    sizes = tuple(len(bag) for bag in bags)
-    counts = np.fromiter(chain.from_iterable([bag.values() for bag in bags]), np.int64, sum(sizes))
-    words, grams = counts[: sizes[0]], counts[sizes[0] : sizes[0] + sizes[1]]
+    once = dict(zip(tokens, seen, strict=True)).values()
+    distinct, content = [t.distinct for t in once], b"".join([t.content for t in once])
+    ids = np.frombuffer(b"".join((*word_ids, *gram_ids, *distinct, content)), np.int64)
+    words, grams = Counter(word).values(), Counter(chain.from_iterable(gram)).values()
+    in_content = len(content) // ids.itemsize
     return EncodedText(
-        ids=np.fromiter(chain.from_iterable(bags), np.int64, len(counts)),
-        counts=counts,
-        sizes=sizes,
-        norms=(int(words @ words), int(grams @ grams)),
+        ids=ids,
+        content=ids[len(ids) - in_content :],
+        sizes=(len(distinct), in_content),
+        norms=(sum(map(mul, words, words)), sum(map(mul, grams, grams))),
         length=len(tokens),
         cues=cues,
     )
@@ -256,7 +258,7 @@ def pair_features(conditions: Sequence[EncodedText], events: Sequence[EncodedTex
 
 def _counts(texts: Sequence[EncodedText]) -> Ints:
     """(n, 6): squared lengths of the bags of words and trigrams, distinct tokens, content words, tokens, cues."""
-    rows = [(*t.norms, t.sizes[_DISTINCT], t.sizes[_CONTENT], t.length, t.cues) for t in texts]
+    rows = [(*t.norms, *t.sizes, t.length, t.cues) for t in texts]
     return np.array(rows, np.int64).reshape(len(texts), 6)
 
 
@@ -277,21 +279,21 @@ def _shared(conditions: Sequence[EncodedText], events: Sequence[EncodedText], ci
     vocabulary, c_column = np.unique(c_ids, return_inverse=True)
     if not len(vocabulary) or not len(e_ids):
         return np.zeros((len(ci), 4), np.int64)
-    table = np.zeros((len(conditions), len(vocabulary)), np.int64)  # (conditions, vocabulary)
-    table[np.repeat(np.arange(len(conditions)), c_sizes), c_column] = _join([t.counts for t in conditions])
+    cell = np.repeat(np.arange(len(conditions)), c_sizes) * len(vocabulary) + c_column
+    table = np.bincount(cell, minlength=len(conditions) * len(vocabulary))  # (conditions x vocabulary,) counts
     # Ids of events that no condition has are dropped here, once, and cost nothing per pair.
     e_column = np.minimum(np.searchsorted(vocabulary, e_ids), len(vocabulary) - 1)
     known = vocabulary[e_column] == e_ids
     bag = np.repeat(np.arange(len(events)), e_sizes) * 4 + (e_ids & 3)  # each event's four bags, one after the other
     held = np.bincount(bag[known], minlength=4 * len(events))  # (4 events,) known ids of each bag
     begin = (np.cumsum(held) - held).reshape(-1, 4)
-    e_column, e_count = e_column[known], _join([t.counts for t in events])[known]
+    e_column = e_column[known]
 
     length = held.reshape(-1, 4)[ei].ravel()  # (4n,)
     end = np.cumsum(length)
     total = int(end[-1]) if len(end) else 0
     entry = np.arange(total) + np.repeat(begin[ei].ravel() - (end - length), length)  # (total,) position in e_column
-    value = table[np.repeat(ci, length.reshape(-1, 4).sum(axis=1)), e_column[entry]] * e_count[entry]
+    value = table[np.repeat(ci * len(vocabulary), length.reshape(-1, 4).sum(axis=1)) + e_column[entry]]
     running = np.concatenate(([0], np.cumsum(value)))
     return np.asarray(running[end] - running[end - length], np.int64).reshape(-1, 4)
 
