@@ -59,17 +59,15 @@ def pick_device(asked: str) -> torch.device:
 def hash_module(module: torch.nn.Module) -> str:
     """Return the SHA-256 over all weights: sorted names, each with dtype, shape and bytes.
 
-    Tied weights count once. Buffers that are computed from the configuration and not stored (rotary frequencies) are
+    Tied weights count once, under their first name, as in the safetensors file: the hash can be made from the file's
+    bytes without torch. Buffers that are computed from the configuration and not stored (rotary frequencies) are
     left out: their last bit may differ between processors.
     """
-    stored = module.state_dict(keep_vars=True)
-    seen: set[int] = set()
+    stored: dict[str, torch.Tensor] = dict(module.named_parameters())  # without the further names of tied ones
+    kept = module.state_dict(keep_vars=True).keys()
+    stored |= {name: buffer for name, buffer in module.named_buffers() if name in kept}
     digest = hashlib.sha256()
-    for name in sorted(stored):
-        tensor = stored[name]
-        if id(tensor) in seen:
-            continue
-        seen.add(id(tensor))
+    for name, tensor in sorted(stored.items()):
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode() + b"\n")
         flat = tensor.detach().to("cpu").contiguous().reshape(-1).view(torch.uint8)
         digest.update(memoryview(flat.numpy()))
@@ -101,7 +99,9 @@ def read_model(folder: Path, device: torch.device) -> Any:
         raise ModelError(f"The model cannot be loaded: {first}", where=str(folder)) from e
     wrong = sorted(report["missing_keys"]) + sorted(str(k) for k in report["mismatched_keys"])
     if wrong:
-        raise ModelError(f"The weights do not fill the model: {wrong[0]} and {len(wrong) - 1} more.", where=str(folder))
+        raise ModelError(
+            f"The weights do not fill the model: {wrong[0]} and {len(wrong) - 1} more are missing.", where=str(folder)
+        )
     model.requires_grad_(False)
     for weight in [*model.parameters(), *model.buffers()]:
         weight.data = weight.data.clone()  # not a view of the file: what happens to the file no longer matters

@@ -70,6 +70,11 @@ class CachedBackbone:
         return self.identity.weights_sha256
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether the weights are in memory."""
+        return self._frozen is not None
+
+    @property
     def device(self) -> str:
         """The torch device it computes on, or would."""
         if self._frozen is not None:
@@ -153,6 +158,7 @@ class CachedBackbone:
             if self._prepared is None:
                 with self._failure_kept():
                     self._prepared = self._prepare(self._teller(progress))
+                    self.state = State.NOT_LOADED
             return self._prepared
 
     def _loaded(self, progress: convert.Progress = lambda _: None) -> FrozenBackbone:
