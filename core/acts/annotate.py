@@ -19,7 +19,7 @@ from core.errors import InputError, TransitionError
 from core.ledger import annotation_store
 from core.ledger.store import Store
 from core.records.annotation import Annotation, TargetKind
-from core.records.base import Noun, Text, refusal
+from core.records.base import Noun, Text, refusal, text_problem
 from core.views.views import Snapshot
 
 LABEL_LENGTH = 80
@@ -42,6 +42,13 @@ class AnnotateRequest(Noun):
     """The reason."""
     replaces: str | None = None
     """The annotation it corrects."""
+
+    @field_validator("target_id", "replaces")
+    @classmethod
+    def _an_id(cls, value: str | None) -> str | None:
+        if value is not None and (problem := text_problem(value)) is not None:
+            raise ValueError(f"the id {problem}")
+        return value
 
     @field_validator("label")
     @classmethod

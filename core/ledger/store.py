@@ -13,6 +13,7 @@ import secrets
 import sqlite3
 import time
 import uuid
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -296,6 +297,7 @@ class Store:
         self.path = path
         self.actor = actor
         self.engine = _engine(path)
+        weakref.finalize(self, self.engine.dispose)  # a store that nobody closed leaves no connection behind
         self.ledger_id = ""
         self.ledger_class = LedgerClass.USER
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import rfc8785
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import StoreError
@@ -37,6 +37,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
+@settings(deadline=None)
 def test_the_fast_canonical_form_is_rfc_8785(value: Any) -> None:
     assert canonical(value) == rfc8785.dumps(value)
 

@@ -54,6 +54,7 @@ def as_rows(entries: list[Entry]) -> list[Row]:
 
 
 @given(CONTENTS)
+@settings(deadline=None)
 def test_any_chain_made_by_the_rule_verifies(contents: list[tuple[str, str, dict[str, Any]]]) -> None:
     entries = link(contents, "L")
     seen = walked(as_rows(entries), "L", Head(len(entries), entries[-1].hash))
@@ -62,6 +63,7 @@ def test_any_chain_made_by_the_rule_verifies(contents: list[tuple[str, str, dict
 
 
 @given(CONTENTS, st.data())
+@settings(deadline=None)
 def test_any_single_change_of_an_entry_is_caught_at_or_before_it(
     contents: list[tuple[str, str, dict[str, Any]]], data: st.DataObject
 ) -> None:
@@ -86,6 +88,7 @@ def test_any_single_change_of_an_entry_is_caught_at_or_before_it(
 
 
 @given(CONTENTS, st.data())
+@settings(deadline=None)
 def test_any_change_of_the_order_or_number_of_entries_is_caught_at_its_first_place(
     contents: list[tuple[str, str, dict[str, Any]]], data: st.DataObject
 ) -> None:

@@ -250,6 +250,30 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_an_older_store_is_brought_up_to_date_when_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filled(tmp_path)
+    newer = (*schema.MIGRATIONS, ("CREATE TABLE later (a INTEGER)", "INSERT INTO later VALUES (1)"))
+    monkeypatch.setattr(schema, "MIGRATIONS", newer)
+    for _ in range(2):
+        with open_store(path) as store:
+            with store.read() as conn:
+                assert conn.exec_driver_sql("SELECT count(*) FROM later").scalar_one() == 1
+                assert conn.exec_driver_sql("PRAGMA user_version").scalar_one() == len(newer)
+            assert verify(store).ok
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = filled(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("CREATE TABLE later (a)", "CREATE TABLE run (a)")))
+        with pytest.raises(StoreError, match="The store cannot be used: table run already exists"):
+            open_store(path)
+    with open_store(path) as store:
+        assert verify(store).ok
+
+
 def test_a_folder_in_the_stores_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="The store is not a file"):
         open_store(tmp_path)
