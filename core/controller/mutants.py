@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.controller.intervene import Intervention
 from core.controller.memory import MemoryTap
-from core.controller.null import NullAudit, NullPath, c0_baseline, walk
+from core.controller.null import NullAudit, NullPath, audit, c0_baseline, walk
 from core.errors import InputError
 from core.records.record import Condition, Payload, Record, RecordState
 from core.records.trace import Trace
@@ -123,7 +123,9 @@ def demonstrate(trace: Trace, backbone: Backbone) -> tuple[Demonstration, ...]:
         for view in trace.records
     ]
     baseline = c0_baseline(trace.event_text, backbone)
-    return tuple(
-        Demonstration(name, must_fail, walk(path, MemoryTap(records), trace.event_text, backbone, baseline)[1])
-        for name, path, must_fail in CONTROLLERS
-    )
+    shown = []
+    for name, path, must_fail in CONTROLLERS:
+        memory = MemoryTap(records)
+        walked = walk(path, memory, trace.event_text, backbone)
+        shown.append(Demonstration(name, must_fail, audit(walked, memory, baseline)))
+    return tuple(shown)

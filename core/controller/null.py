@@ -81,6 +81,15 @@ class NullPath:
         return NullOutcome(self.retrieved_id(), self.intervention(), prompt, self.answer(prompt, backbone, fresh=fresh))
 
 
+def walk(
+    null_path: type[NullPath], memory: MemoryTap, text: str, backbone: Backbone, *, fresh: bool = False
+) -> NullOutcome:
+    """Close the memory at the null decision and walk the path once."""
+    path = null_path.beside(memory)
+    memory.close()
+    return path.run(text, backbone, fresh=fresh)
+
+
 @dataclass(frozen=True)
 class NullAudit:
     """The four checks; every one must hold."""
@@ -113,19 +122,3 @@ def audit(outcome: NullOutcome, memory: MemoryTap, baseline: Baseline) -> NullAu
         no_later_use=not memory.late_reads,
         output_equal=(outcome.prompt, outcome.output) == (baseline.prompt, baseline.output),
     )
-
-
-def walk(
-    null_path: type[NullPath],
-    memory: MemoryTap,
-    text: str,
-    backbone: Backbone,
-    baseline: Baseline,
-    *,
-    fresh: bool = False,
-) -> tuple[NullOutcome, NullAudit]:
-    """Close the memory at the null decision, walk the path once, and audit it."""
-    path = null_path.beside(memory)
-    memory.close()
-    outcome = path.run(text, backbone, fresh=fresh)
-    return outcome, audit(outcome, memory, baseline)

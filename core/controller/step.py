@@ -20,7 +20,7 @@ from core.controller.arms import Arm
 from core.controller.context import Context, Heard
 from core.controller.intervene import Intervention
 from core.controller.memory import MemoryTap
-from core.controller.null import Baseline, NullAudit, NullPath, c0_baseline, walk
+from core.controller.null import Baseline, NullAudit, NullOutcome, NullPath, audit, c0_baseline, walk
 from core.controller.resolve import resolve
 from core.controller.trail import Stopwatch, trace_of
 from core.errors import CaseError, InputError
@@ -156,16 +156,18 @@ def respond(
     with watch.step(StepName.RETRIEVAL):
         resolution = resolve(decisions, {d.record_id: memory.written_step(d.record_id) for d in decisions})
 
-    baseline = c0_baseline(final.text, backbone)
+    intervention, walked = None, None
     if resolution.winner is not None:
         with watch.step(StepName.INTERVENTION):
-            outcome = intervene(resolution.winner, memory, final, arm, backbone, context)
-    elif not arm.has_memory:
+            record_id = resolution.winner.record_id
+            intervention = Intervention(record_id, arm.bound_payload(memory, context.episode_id, record_id))
+    elif arm.has_memory:
         with watch.step(StepName.NULL_BEHAVIOUR):
-            outcome = Outcome(baseline.output, model_action=baseline.output, prompt=baseline.prompt)
-    else:
-        with watch.step(StepName.NULL_BEHAVIOUR):
-            outcome = stay_silent(memory, final, arm, backbone, baseline, context, null_path)
+            fresh = context.fresh and arm.name is ArmName.C3
+            walked = walk(null_path, memory, final.text, backbone, fresh=fresh)
+    with watch.step(StepName.OUTPUT):
+        baseline = c0_baseline(final.text, backbone)
+        outcome = come_out(intervention, walked, baseline, memory, final, arm, backbone)
 
     stored = [*earlier, *(_stored(len(events) - 1, d) for d in decisions)]
     return trace_of(written, events, arm, backbone, context, stored, decisions, resolution, baseline, outcome, watch)
@@ -180,47 +182,42 @@ def judge_distractors(memory: MemoryTap, distractors: Sequence[Heard], arm: Arm)
     return [_stored(n, decision) for (n, _), decision in zip(pairs, found, strict=True)]
 
 
-def intervene(
-    winner: Decision, memory: MemoryTap, final: Heard, arm: Arm, backbone: Backbone, context: Context
-) -> Outcome:
-    """Act: the payload bound to the record is the system's action. In C3 the backbone is also asked what it would do.
-
-    Source
-    ------
-    Paper section 3.5 (predicted_action apart from model_action).
-    """
-    payload = arm.bound_payload(memory, context.episode_id, winner.record_id)
-    proposal = None
-    if arm.name is ArmName.C3:
-        proposal = backbone.generate(backbone.prompt(final.text, memory=[payload]))
-    return Outcome(
-        output=payload,
-        payload_bound=payload,
-        retrieved_id=winner.record_id,
-        intervention=Intervention(winner.record_id, payload),
-        predicted_action=payload,
-        model_action=proposal,
-    )
-
-
-def stay_silent(
+def come_out(
+    intervention: Intervention | None,
+    walked: NullOutcome | None,
+    baseline: Baseline,
     memory: MemoryTap,
     final: Heard,
     arm: Arm,
     backbone: Backbone,
-    baseline: Baseline,
-    context: Context,
-    null_path: type[NullPath],
 ) -> Outcome:
-    """Take the null path: close the memory, answer from the event alone; in C3 audit that nothing leaked."""
-    audited = arm.name is ArmName.C3
-    walked, checks = walk(null_path, memory, final.text, backbone, baseline, fresh=context.fresh and audited)
+    """Return y_t: the payload where something fired, else what the null path said, else (C0) the baseline itself.
+
+    In C3 a fired trial also asks the backbone what it would do, and a silent one is audited, last of all.
+
+    Source
+    ------
+    Paper sections 3.2 (y_t) and 3.5 (predicted_action apart from model_action).
+    """
+    complete = arm.name is ArmName.C3
+    if intervention is not None:
+        payload = intervention.payload
+        return Outcome(
+            output=payload,
+            payload_bound=payload,
+            retrieved_id=intervention.record_id,
+            intervention=intervention,
+            predicted_action=payload,
+            model_action=backbone.generate(backbone.prompt(final.text, memory=[payload])) if complete else None,
+        )
+    if walked is None:
+        return Outcome(baseline.output, model_action=baseline.output, prompt=baseline.prompt)
     return Outcome(
         output=walked.output,
         retrieved_id=walked.retrieved_id,
         intervention=walked.intervention,
         prompt=walked.prompt,
-        audit=checks if audited else None,
+        audit=audit(walked, memory, baseline) if complete else None,
     )
 
 

@@ -1,6 +1,6 @@
-"""From what happened to the stored trace: outcome, error kind, the eight steps in words, times apart.
+"""From what happened to the stored trace: every column, the error kind, the count of decisions called for.
 
-Pure. The words of a step hold nothing that differs between two runs of the same execution (no pid, no time, no path).
+Pure. The eight steps are worded in `steps.py`; their times are kept apart from them, so that re-runs compare equal.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from core.controller.arms import Arm
 from core.controller.context import Context, Heard
 from core.controller.null import Baseline
 from core.controller.resolve import Resolution, null_reason
+from core.controller.steps import eight_steps, integrity_step
 from core.hashing import sha256_hex
-from core.records.decision import Decision, NullReason
-from core.records.record import Record, RecordState
+from core.records.decision import Decision
+from core.records.record import Record
 from core.records.trace import (
-    ArmName,
-    Boundary,
     ErrorKind,
     EventDecision,
     RecordView,
-    Step,
     StepName,
     StepStatus,
     StepTime,
@@ -78,6 +76,8 @@ def trace_of(
     checks = outcome.audit
     write_ok = context.memory_write_ok if arm.has_memory else None
     hash_after = context.backbone_hash_after
+    steps = eight_steps(views, len(events), arm, context, stored, resolution, reason, outcome)
+    reached = {s.step for s in steps if s.status is not StepStatus.NOT_REACHED}
     trace = Trace(
         trace_id=context.trace_id,
         execution_key=context.execution_key(arm.name, backbone.name),
@@ -139,17 +139,8 @@ def trace_of(
         writer_pid=context.writer_pid,
         responder_pid=context.responder_pid,
         store_reopened=context.store_reopened,
-        steps=(
-            _write_step(records, arm, write_ok),
-            _boundary_step(context),
-            _decision_step(arm, views, stored, events, resolution, reason),
-            _retrieval_step(resolution),
-            _intervention_step(outcome, arm),
-            _null_step(outcome, arm, winner is not None, context.fresh),
-            _output_step(winner is not None),
-            integrity_step(context.backbone_hash_before, hash_after),
-        ),
-        step_times=(*context.earlier_times, *watch.times),
+        steps=steps,
+        step_times=tuple(t for t in (*context.earlier_times, *watch.times) if t.step in reached),
     )
     return trace.model_copy(update={"elapsed_us": watch.elapsed_us})
 
@@ -211,117 +202,3 @@ def _condition(records: Sequence[Record], best: str | None) -> str | None:
         if r.record_id == best:
             return r.condition.text
     return max(records, key=lambda r: r.written_step).condition.text if records else None
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def _write_step(records: Sequence[Record], arm: Arm, ok: bool | None) -> Step:
-    if not arm.has_memory:
-        return _step(StepName.WRITE, StepStatus.NOT_REACHED, "This arm has no memory: nothing is written.")
-    if not records:
-        return _step(StepName.WRITE, StepStatus.NOT_REACHED, "No operation writes a record.")
-    names = ", ".join(r.record_id for r in records)
-    if ok is False:
-        return _step(StepName.WRITE, StepStatus.FAILED, f"Written: {names}; read back, they differ.")
-    back = "; read back equal after the boundary" if ok else ""
-    return _step(StepName.WRITE, StepStatus.DONE, f"Written, condition and payload apart: {names}{back}.")
-
-
-def _boundary_step(context: Context) -> Step:
-    if context.boundary is Boundary.SAME_PROCESS:
-        return _step(StepName.BOUNDARY, StepStatus.DONE, "None: one process writes and answers.")
-    if not context.store_reopened or context.writer_pid == context.responder_pid:
-        return _step(StepName.BOUNDARY, StepStatus.FAILED, "A restart was planned, but no other process took over.")
-    return _step(
-        StepName.BOUNDARY, StepStatus.DONE, "The writing process exited; another opened the store anew and answers."
-    )
-
-
-def _decision_step(
-    arm: Arm,
-    views: Sequence[RecordView],
-    stored: Sequence[EventDecision],
-    events: Sequence[Heard],
-    resolution: Resolution,
-    reason: NullReason | None,
-) -> Step:
-    name = StepName.TRIGGER_DECISION
-    if reason is NullReason.NO_ACTIVE_RECORD:
-        return _step(name, StepStatus.NOT_REACHED, "Nothing was written, so there is nothing to judge.")
-    fires = sum(d.fired for d in stored if d.event < len(events) - 1)
-    apart = f" On the distractors {_count(fires, 'decision')} fired, counted apart." if fires else ""
-    if reason is NullReason.LIFECYCLE:
-        ended = ", ".join(f"{v.record_id} is {v.state}" for v in views)
-        return _step(name, StepStatus.REFUSED, f"The lifecycle rules left no record to judge: {ended}.{apart}")
-    best = resolution.best
-    assert best is not None
-    made = f"{_count(len(stored), 'decision')} on {_count(len(events), 'event')}."
-    if arm.judged_by is None:
-        exposed = sum(v.state == RecordState.ACTIVE for v in views)
-        return _step(
-            name, StepStatus.NOT_REACHED, f"No trigger is asked: {_count(exposed, 'active record')} exposed.{apart}"
-        )
-    verdict = "fires" if best.fired else "does not fire"
-    sign = ">=" if best.fired else "<"
-    return _step(
-        name,
-        StepStatus.DONE,
-        f"{made} Best on the final event: {best.record_id}, score {best.score:.4f} {sign} {best.threshold:.4f}, "
-        f"{verdict}.{apart}",
-    )
-
-
-def _retrieval_step(resolution: Resolution) -> Step:
-    if resolution.winner is None:
-        return _step(StepName.RETRIEVAL, StepStatus.NOT_REACHED, "Nothing fired: no id is handed on.")
-    over = f", before {', '.join(resolution.losers)}" if resolution.losers else ""
-    return _step(StepName.RETRIEVAL, StepStatus.DONE, f"{resolution.winner.record_id} is handed on{over}.")
-
-
-def _intervention_step(outcome: Outcome, arm: Arm) -> Step:
-    name = StepName.INTERVENTION
-    if outcome.intervention is None or outcome.predicted_action is None:
-        return _step(name, StepStatus.NOT_REACHED, "No intervention object was built.")
-    whose = "the payload that the permutation binds to it" if arm.name is ArmName.C4 else "its own payload"
-    return _step(name, StepStatus.DONE, f"The action is {whose}.")
-
-
-def _null_step(outcome: Outcome, arm: Arm, fired: bool, fresh: bool) -> Step:
-    name = StepName.NULL_BEHAVIOUR
-    if fired:
-        return _step(name, StepStatus.NOT_REACHED, "A record fired.")
-    if not arm.has_memory:
-        return _step(name, StepStatus.DONE, "This arm has no other path: the baseline answers.")
-    if outcome.audit is None:
-        return _step(name, StepStatus.DONE, "The backbone answers the event alone; the audit belongs to C3.")
-    if outcome.audit.passed:
-        anew = ", generated past the cache" if fresh else ""
-        return _step(
-            name,
-            StepStatus.DONE,
-            "All four checks hold: no id, no intervention, no later read, prompt and output "
-            f"equal the baseline's{anew}.",
-        )
-    failed = ", ".join(check.replace("_", " ") for check in outcome.audit.failed)
-    return _step(name, StepStatus.FAILED, f"The audit failed: {failed}.")
-
-
-def _output_step(fired: bool) -> Step:
-    said = "The payload is the output." if fired else "The backbone's answer is the output; there is no action."
-    return _step(StepName.OUTPUT, StepStatus.DONE, said)
-
-
-def integrity_step(before: str, after: str | None) -> Step:
-    """Return the eighth step: whether the backbone's weights are what they were."""
-    name = StepName.INTEGRITY
-    if after is None:
-        return _step(name, StepStatus.NOT_REACHED, "The weights have not been hashed again yet.")
-    if after != before:
-        return _step(name, StepStatus.FAILED, "The backbone's weights changed.")
-    return _step(name, StepStatus.DONE, "The hash over all of the backbone's weights is unchanged.")
-
-
-def _step(name: StepName, status: StepStatus, detail: str) -> Step:
-    return Step(step=name, status=status, detail=detail)

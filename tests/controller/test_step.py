@@ -470,6 +470,16 @@ def test_an_arm_without_what_it_needs_is_refused() -> None:
     assert str(e.value) == "Arm C4 needs trigger and permutation."
 
 
+def test_only_steps_that_were_reached_have_a_time() -> None:
+    def timed(arm: ArmName, episode: tuple[list[Operation], str, str | None]) -> list[str]:
+        return [t.step.value for t in run(arm, episode).step_times]
+
+    assert timed(ArmName.C0, POSITIVE) == ["output"]
+    assert timed(ArmName.C2, POSITIVE) == ["retrieval", "intervention", "output"]
+    assert timed(ArmName.C3, POSITIVE) == ["trigger_decision", "retrieval", "intervention", "output"]
+    assert timed(ArmName.C3, NEAR_TRIGGER) == ["trigger_decision", "null_behaviour", "output"]
+
+
 def test_c1_stores_the_likeness_that_its_threshold_was_set_on() -> None:
     from core.triggers.lexical import payload_similarity
 

@@ -88,6 +88,14 @@ def test_the_score_lines_are_those_of_a_table_made_by_hand(tmp_path: Path) -> No
     assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["cases.jsonl", "scores.jsonl"]
 
 
+def test_the_output_is_replaced_whole_and_never_written_into(tmp_path: Path) -> None:
+    out, before = tmp_path / "out", tmp_path / "before"
+    out.write_text("an earlier answer")
+    before.hardlink_to(out)
+    score_file(write_lines(tmp_path / "cases.jsonl", [*CASES]), [TRIGGER], out)
+    assert (out.read_text(), before.read_text()) == (BY_HAND, "an earlier answer")
+
+
 def test_several_triggers_answer_case_by_case_in_the_files_order(tmp_path: Path) -> None:
     out = tmp_path / "out"
     score_file(write_lines(tmp_path / "c", [CASES[3], CASES[0]]), [NeverTrigger(), AlwaysTrigger()], out)
