@@ -1,0 +1,133 @@
+"""Docs under test: every command, target, page and path that the README names exists, and the reverse."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from core.cli import base
+from core.config import ROOT
+from pages import PAGES
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+CODE = re.compile(r"`([^`\n]+)`|^```\n(.*?)^```", re.M | re.S)
+
+
+def code_lines(text: str) -> list[str]:
+    return [line for m in CODE.finditer(text) for line in (m[1] or m[2]).splitlines()]
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the arguments of every `python -m core ...` in code."""
+    found = []
+    for line in code_lines(text):
+        for part in line.split("&&"):
+            m = re.search(r"(?:^|\s|/)python\S* -m core\s+(.*)", part)
+            if m and "COMMAND" not in m[1]:
+                found.append(shlex.split(m[1]))
+    return found
+
+
+def table(heading: str) -> list[list[str]]:
+    """Return the cells of the first table under a heading, its header left out."""
+    section = README.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_the_table_of_commands_is_the_commands() -> None:
+    named = [re.fullmatch(r"`python -m core (\S+)`", row[0]) for row in table("From a shell")]
+    assert [m[1] for m in named if m] == list(base.GROUPS)
+
+
+def test_the_table_of_pages_is_the_pages() -> None:
+    assert [row[0] for row in table("Pages")] == [page.title for page in PAGES]
+    assert all((ROOT / page.path).is_file() for page in PAGES)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_in_code_is_understood(document: Path) -> None:
+    for argv in commands(document.read_text(encoding="utf-8")):
+        if argv[0] == "--home":
+            argv = argv[2:]
+        name = argv[0]
+        assert name in base.GROUPS, argv
+        # A command that is only named has no arguments; one that is shown whole must parse.
+        if len(argv) > 1 and not argv[1].startswith("["):
+            base.build_parser(name).parse_args(argv)
+
+
+def test_the_search_for_commands_finds_them() -> None:
+    text = "a `python -m core up` b\n```\n.venv/bin/python -m core prepare --demo && .venv/bin/python -m core up\n```\n"
+    assert commands(text) == [["up"], ["prepare", "--demo"], ["up"]]
+    assert ["score", "--cases", "data/demo/cases.jsonl", "--trigger", "mlp", "--out", "scores.jsonl"] in commands(
+        README
+    )
+
+
+def test_every_make_target_is_there_and_said() -> None:
+    targets = set(re.findall(r"^([a-z-]+):(?!=)", MAKEFILE, re.M))
+    named = {
+        m
+        for document in DOCUMENTS
+        for line in code_lines(document.read_text())
+        for m in re.findall(r"(?:^|\s)make ([a-z-]+)", line)
+    }
+    assert named <= targets
+    assert targets - {"help", "install", "install-tests", "clean"} <= named
+
+
+def test_the_variables_of_make_are_there() -> None:
+    named = {m for line in code_lines(README) for m in re.findall(r"\b([A-Z_]{4,})=", line)}
+    assert named == {"WORKSPACE", "PORT", "TORCH_INDEX_URL"}
+    for name in named:
+        assert re.search(rf"^{name} \?=", MAKEFILE, re.M)
+
+
+def test_the_four_lines_without_make_install_what_make_installs() -> None:
+    block = README.split("Without make, the same in four lines:\n\n```\n", 1)[1].split("```", 1)[0]
+    lines = block.strip().splitlines()
+    assert len(lines) == 4
+    torch = re.search(r"^TORCH := (\S+)", MAKEFILE, re.M)
+    assert torch is not None
+    assert lines[1].startswith(f".venv/bin/pip install {torch[1]} && ")
+    for name in ("-r requirements.txt", "-r requirements-models.txt", "--no-deps -r requirements-nodeps.txt"):
+        assert name in lines[1]
+    assert lines[2].endswith("prepare --demo")
+    assert lines[3].endswith("core up")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_link_within_the_project_leads_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
+        if not re.match(r"[a-z]+:", target):
+            assert (document.parent / target.partition("#")[0]).exists(), target
+
+
+def test_every_path_in_code_exists() -> None:
+    for document in DOCUMENTS:
+        for line in code_lines(document.read_text(encoding="utf-8")):
+            for path in re.findall(r"(?:^|\s)((?:core|data|docs|pages|models|tests|bench)/[\w./-]*)", line):
+                assert (ROOT / path.rstrip(".")).exists(), (document.name, path)
+
+
+def test_every_decision_has_its_parts() -> None:
+    notes = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    numbers = [note.name[:4] for note in notes]
+    assert numbers == [f"{n:04d}" for n in range(1, len(notes) + 1)]
+    for note in notes:
+        text = note.read_text(encoding="utf-8")
+        assert text.startswith(f"# {note.name[:4]} "), note.name
+        for part in ("Problem", "Options", "Choice", "Consequence"):
+            assert f"**{part}.**" in text, (note.name, part)
+        assert re.search(r"\d", text.split("**Problem.**")[1]), note.name
+
+
+def test_the_changelog_begins_with_what_is_not_released() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert headings[0] == "Unreleased"
