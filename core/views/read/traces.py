@@ -211,7 +211,7 @@ def list_traces(
     ------
     ViewError : a bad filter, order, token, column or limit.
     """
-    sort = (sort or Sort()).checked()
+    sort, after = (sort or Sort()).checked(), after or None
     if not 1 <= limit <= 1000:
         raise ViewError(f"A page holds 1 to 1,000 rows, not {limit:,}.")
     where, values = condition(chosen, column_map())
