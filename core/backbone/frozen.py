@@ -70,7 +70,7 @@ def hash_module(module: torch.nn.Module) -> str:
     for name, tensor in sorted(stored.items()):
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode() + b"\n")
         flat = tensor.detach().to("cpu").contiguous().reshape(-1).view(torch.uint8)
-        digest.update(memoryview(flat.numpy()))
+        digest.update(flat.numpy().data)
     return digest.hexdigest()
 
 

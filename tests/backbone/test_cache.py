@@ -40,8 +40,13 @@ def line(key: str, output: object) -> str:
 
 def test_the_key_depends_on_everything_that_can_change_an_output(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {cache_key(b"p", IDENTITY), cache_key(b"p ", IDENTITY)}
-    for field in ("weights_sha256", "tokenizer_sha256", "template_sha256", "dtype"):
-        keys.add(cache_key(b"p", dataclasses.replace(IDENTITY, **{field: "other"})))
+    for changed in (
+        dataclasses.replace(IDENTITY, weights_sha256="other"),
+        dataclasses.replace(IDENTITY, tokenizer_sha256="other"),
+        dataclasses.replace(IDENTITY, template_sha256="other"),
+        dataclasses.replace(IDENTITY, dtype="other"),
+    ):
+        keys.add(cache_key(b"p", changed))
     monkeypatch.setattr(cache, "GENERATION", base.GENERATION | {"max_new_tokens": 9})
     keys.add(cache_key(b"p", IDENTITY))
     monkeypatch.undo()
@@ -129,9 +134,10 @@ def test_a_damaged_shipped_line_is_named(tmp_path: Path, text: str, number: int,
 def test_a_damaged_local_file_is_one_sentence(tmp_path: Path) -> None:
     local = tmp_path / "c.sqlite"
     local.write_bytes(b"not a database" * 100)
-    for call in (lambda c: c.get(A), lambda c: c.put(A, "x")):
+    for write in (False, True):
+        own = BaselineCache(None, local)
         with pytest.raises(ModelError) as refusal:
-            call(BaselineCache(None, local))
+            own.put(A, "x") if write else own.get(A)
         assert str(refusal.value) == (
             f"The local baseline cache is damaged: file is not a database. ({local}) "
             "It can be made again: delete the file and run again."
