@@ -16,7 +16,7 @@ with open_page("pages/traces.py") as opened:
         trace_list.pickers(opened.snapshot, chosen)
         filters.active(chosen)
         if trace_list.totals(opened.snapshot, chosen):
-            trace_list.rows(opened.snapshot, chosen)
+            trace_list.rows(opened.snapshot, chosen, opened.config)
     else:
         trace_detail.along(opened, chosen, trace_id)
         trace_detail.whole(opened, ask.one_trace(opened.snapshot, trace_id))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -21,30 +23,35 @@ def share_bars(shares: pd.DataFrame, *, emphasis: str | None = None) -> go.Figur
     rows = shares.iloc[::-1]  # plotly draws upwards
     labels = [literal(str(t), 40) for t in rows["label"]]
     defined = rows["share"].notna()
-    values = rows["share"].where(defined, 0.0)
+    values = rows["share"].where(defined, 0.0).tolist()
     counts = [
         f"{int(k):,} / {int(n):,}" if ok else "undefined, n = 0"
         for k, n, ok in zip(rows["k"], rows["n"], defined, strict=True)
     ]
     colours = [ACCENT if emphasis is None or t == emphasis else GREY for t in rows["label"]]
-    bars = go.Bar(
-        x=values,
-        y=labels,
-        orientation="h",
-        marker={"color": colours},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": (rows["ci_high"] - rows["share"]).fillna(0.0),
-            "arrayminus": (rows["share"] - rows["ci_low"]).fillna(0.0),
-            "thickness": 1.5,
-            "width": 4,
-            "color": "#6b6b6b",
-        },
-        customdata=[[c, _interval(lo, hi)] for c, lo, hi in zip(counts, rows["ci_low"], rows["ci_high"], strict=True)],
-        hovertemplate="%{y}: %{x:.3f} (%{customdata[0]}, %{customdata[1]})<extra></extra>",
+    figure = plain_figure(height=34 * max(len(rows), 1) + 48, right=96)
+    figure.add_trace(
+        dict[str, Any](
+            type="bar",
+            x=values,
+            y=labels,
+            orientation="h",
+            marker={"color": colours},
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": (rows["ci_high"] - rows["share"]).fillna(0.0).tolist(),
+                "arrayminus": (rows["share"] - rows["ci_low"]).fillna(0.0).tolist(),
+                "thickness": 1.5,
+                "width": 4,
+                "color": "#6b6b6b",
+            },
+            customdata=[
+                [c, _interval(lo, hi)] for c, lo, hi in zip(counts, rows["ci_low"], rows["ci_high"], strict=True)
+            ],
+            hovertemplate="%{y}: %{x:.3f} (%{customdata[0]}, %{customdata[1]})<extra></extra>",
+        )
     )
-    figure = plain_figure(bars, height=34 * max(len(rows), 1) + 48, right=96)
     figure.update_layout(bargap=0.42)
     figure.update_xaxes(
         tickangle=0,

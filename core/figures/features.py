@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -13,14 +14,17 @@ from core.figures.palette import ACCENT, FAINT, GREY, VERMILION, plain_figure
 def feature_bars(names: Sequence[str], values: Sequence[float]) -> go.Figure:
     """Return one horizontal bar a feature, in the features' own order."""
     labels = [literal(name.replace("_", " "), 48) for name in names]
-    bars = go.Bar(
-        x=list(values),
-        y=labels,
-        orientation="h",
-        marker={"color": ACCENT},
-        hovertemplate="%{y}: %{x:.4g}<extra></extra>",
+    figure = plain_figure(height=22 * max(len(labels), 1) + 40)
+    figure.add_trace(
+        dict[str, Any](
+            type="bar",
+            x=list(values),
+            y=labels,
+            orientation="h",
+            marker={"color": ACCENT},
+            hovertemplate="%{y}: %{x:.4g}<extra></extra>",
+        )
     )
-    figure = plain_figure(bars, height=22 * max(len(labels), 1) + 40)
     figure.update_layout(bargap=0.35)
     figure.update_xaxes(showgrid=True)
     figure.update_yaxes(autorange="reversed", tickfont={"size": 12})
@@ -54,14 +58,16 @@ def score_strip(scores: Sequence[float], threshold: float | None, *, judged: flo
         )
     if threshold is not None:
         right = threshold <= 0.7  # the label stays inside the strip
-        figure.add_vline(
+        figure.add_vline(x=threshold, line={"color": VERMILION, "width": 2})
+        figure.add_annotation(
             x=threshold,
-            line={"color": VERMILION, "width": 2},
-            annotation={
-                "text": f"threshold {threshold:.3g}",
-                "xanchor": "left" if right else "right",
-                "font": {"size": 12},
-            },
+            y=1,
+            yref="paper",
+            yanchor="bottom",
+            text=f"threshold {threshold:.3g}",
+            xanchor="left" if right else "right",
+            showarrow=False,
+            font={"size": 12},
         )
     figure.add_hline(y=0, line={"color": FAINT, "width": 1}, layer="below")
     figure.update_xaxes(range=[-0.01, 1.01], showgrid=False)

@@ -50,7 +50,7 @@ def _texts(column: pd.Series) -> list[str | None]:
 
 
 def arms_table(traces: Iterable[Trace]) -> pd.DataFrame:
-    """Return one row an arm, by arm: columns `arm`, `outcome`, `score`, `threshold`, `action`, `output`, `trace`."""
+    """Return one row an arm, by arm: columns `arm`, `outcome`, `score`, `threshold`, `action`, `output`."""
     rows = [
         {
             "arm": ARM_TITLES[t.arm],
@@ -59,11 +59,10 @@ def arms_table(traces: Iterable[Trace]) -> pd.DataFrame:
             "threshold": float("nan") if t.threshold is None else t.threshold,
             "action": None if t.predicted_action is None else one_line(t.predicted_action),
             "output": None if t.output is None else one_line(t.output),
-            "trace": t.trace_id,
         }
         for t in sorted(traces, key=lambda t: t.arm)
     ]
-    return pd.DataFrame(rows, columns=["arm", "outcome", "score", "threshold", "action", "output", "trace"])
+    return pd.DataFrame(rows, columns=["arm", "outcome", "score", "threshold", "action", "output"])
 
 
 def audit_table(trace: Trace) -> pd.DataFrame:

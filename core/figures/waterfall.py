@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import plotly.graph_objects as go
 
 from core.figures.palette import ACCENT, GREY, ORANGE, VERMILION, plain_figure
 from core.figures.wording import STATUS_ICONS, STEP_TITLES, duration
-from core.records.trace import StepStatus, Trace
+from core.records.trace import StepName, StepStatus, StepTime, Trace
 
 _COLOURS = {
     StepStatus.DONE: ACCENT,
@@ -22,20 +24,23 @@ def step_table(trace: Trace) -> pd.DataFrame:
 
     Returns
     -------
-    Columns `step`, `status` (word and icon), `began` (instant or NaT), `elapsed_us` and `start_us` (NaN where the
-    step was not reached), `detail`. `start_us` counts working time only: the waits between processes are left out.
+    Columns `icon`, `step`, `status` (its words), `began` (instant or NaT), `elapsed_us` and `start_us` (NaN where the
+    step was not reached), `took` (in words),
+    `detail`. `start_us` counts working time only: the waits between processes are left out.
     """
-    times = {t.step: t for t in trace.step_times}
+    times = _reached(trace)
     rows, clock = [], 0.0
     for step in trace.steps:
         time = times.get(step.step)
         rows.append(
             {
+                "icon": STATUS_ICONS[step.status],
                 "step": STEP_TITLES[step.step],
-                "status": f"{STATUS_ICONS[step.status]} {step.status.replace('_', ' ')}",
+                "status": step.status.replace("_", " "),
                 "began": time.at if time else None,
                 "start_us": clock if time else float("nan"),
                 "elapsed_us": time.elapsed_us if time else float("nan"),
+                "took": duration(time.elapsed_us) if time else "",
                 "detail": step.detail,
             }
         )
@@ -45,43 +50,49 @@ def step_table(trace: Trace) -> pd.DataFrame:
     return table
 
 
+def _reached(trace: Trace) -> dict[StepName, StepTime]:
+    # Finding that nothing fired takes time too, but a step that was not reached has none of its own.
+    out = {s.step for s in trace.steps if s.status is StepStatus.NOT_REACHED}
+    return {t.step: t for t in trace.step_times if t.step not in out}
+
+
 def waterfall(trace: Trace) -> go.Figure:
     """Return one bar a step, each beginning where the one before it ended; steps not reached have a word only."""
-    table = step_table(trace)
-    total = float(table["elapsed_us"].sum()) or 1.0
-    reached = table["elapsed_us"].notna()
-    bars = go.Bar(
-        x=table["elapsed_us"].fillna(0.0),
-        base=table["start_us"].fillna(0.0),
-        y=table["step"],
-        orientation="h",
-        # A step of microseconds beside one of a second would have no pixel: its outline keeps it visible.
-        marker={
-            "color": [_COLOURS.get(s.status, GREY) for s in trace.steps],
-            "line": {
-                "color": [_COLOURS.get(s.status, GREY) for s in trace.steps],
-                "width": [2 if r else 0 for r in reached],
-            },
-        },
-        customdata=[
-            [s, duration(e) if r else "no time"]
-            for s, e, r in zip(table["status"], table["elapsed_us"], reached, strict=True)
-        ],
-        hovertemplate="%{y}: %{customdata[0]}, %{customdata[1]}<extra></extra>",
-    )
-    figure = plain_figure(bars, height=26 * len(table) + 44)
-    figure.update_layout(bargap=0.4)
-    for step, row, ok in zip(trace.steps, table.itertuples(), reached, strict=True):
-        end = row.start_us + row.elapsed_us if ok else 0.0
-        text = duration(row.elapsed_us) if ok else step.status.replace("_", " ")
-        figure.add_annotation(
-            x=end, y=row.step, text=text, xanchor="left", xshift=6, showarrow=False, font={"size": 12}
+    spent = {step: t.elapsed_us for step, t in _reached(trace).items()}
+    total = sum(spent.values()) or 1.0
+    figure = plain_figure(height=26 * len(trace.steps) + 44)
+    clock = 0.0
+    for step in trace.steps:
+        title, took = STEP_TITLES[step.step], spent.get(step.step)
+        status = step.status.replace("_", " ")
+        words = status if took is None else duration(took)
+        colour = _COLOURS.get(step.status, GREY)
+        figure.add_trace(
+            dict[str, Any](
+                type="bar",
+                x=[took or 0.0],
+                base=[clock],
+                y=[title],
+                orientation="h",
+                # A step of microseconds beside one of a second would have no pixel: its outline keeps it visible.
+                marker={"color": colour, "line": {"color": colour, "width": 0 if took is None else 2}},
+                hovertemplate=f"{title}: {status}, {words}<extra></extra>",
+            )
         )
+        clock += took or 0.0
+        figure.add_annotation(
+            x=clock if took is not None else 0.0,
+            y=title,
+            text=words,
+            xanchor="left",
+            xshift=6,
+            showarrow=False,
+            font={"size": 12},
+        )
+    ticks = [0.0, total / 2, total]
+    figure.update_layout(bargap=0.4, barmode="overlay")
     figure.update_xaxes(
-        range=[0, total * _SHARE_OF_A_LABEL],
-        showgrid=True,
-        tickvals=[0, total / 2, total],
-        ticktext=["0", duration(total / 2), duration(total)],
+        range=[0, total * _SHARE_OF_A_LABEL], showgrid=True, tickvals=ticks, ticktext=[duration(t) for t in ticks]
     )
     figure.update_yaxes(autorange="reversed")
     return figure

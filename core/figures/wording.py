@@ -69,8 +69,10 @@ def gap(score: float, threshold: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return a score or threshold without trailing zeros, never in scientific notation above 0.0001."""
-    return f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) >= 0.0001 or value == 0 else f"{value:.1g}"
+    """Return a score or threshold without trailing zeros; one that four digits cannot tell from 0 says so."""
+    if 0 < abs(value) < 0.0001:
+        return "less than 0.0001"
+    return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
 def verdict(trace: Trace) -> str:

@@ -9,7 +9,6 @@ import pandas as pd
 import streamlit as st
 
 from core.figures.features import feature_bars, score_strip
-from core.figures.literal import one_line
 from core.figures.system_path import path_in_words, system_path
 from core.figures.tables import audit_table, decision_table, record_table
 from core.figures.waterfall import step_table, waterfall
@@ -23,7 +22,7 @@ from pages._parts.literal import literal
 def headline(trace: Trace) -> None:
     """Say the outcome in one sentence, then where it belongs."""
     icon = ":material/check_circle:" if trace.correct else ":material/cancel:"
-    st.subheader(f"{icon} {literal(verdict(trace))}", anchor=False)
+    st.subheader(literal(verdict(trace)), icon=icon, anchor=False)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.badge(literal(ARM_TITLES[trace.arm]), color="primary")
         st.badge(literal(BOUNDARY_TITLES[trace.boundary]), color="gray")
@@ -77,13 +76,16 @@ def decision(trace: Trace) -> None:
 
 
 def steps(trace: Trace) -> None:
-    """Show the eight steps against working time, with their words below."""
+    """Show the eight steps against working time, with their words beside."""
     st.markdown("#### Eight steps", help=strings.WATERFALL_HELP)
-    show.chart(waterfall(trace), key="waterfall", alt="the eight steps and how long each took")
-    table = step_table(trace)
-    table["detail"] = table["detail"].map(one_line)
-    table["took"] = table["elapsed_us"].map(lambda us: "—" if pd.isna(us) else duration(us))
-    show.rows(table[["step", "status", "took", "detail"]], key="steps")
+    drawing, told = st.columns([5, 6], gap="large")
+    with drawing:
+        show.chart(waterfall(trace), key="waterfall", alt="the eight steps and how long each took")
+    with told, st.container(gap=None):
+        for row in step_table(trace).to_dict("records"):
+            took = f" · {row['took']}" if row["took"] else ""
+            st.markdown(f"{literal(row['icon'])} **{literal(row['step'])}** {literal(row['status'])}{literal(took)}")
+            st.caption(literal(row["detail"]))
 
 
 def outputs(trace: Trace) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import streamlit as st
 
 from core.evaluation.claims import Claim, ClaimStatus
@@ -19,7 +21,7 @@ from pages._parts.literal import literal
 TRACES = "pages/traces.py"
 ARROW = ":material/arrow_forward:"
 HOLDS = {True: "✓", False: "✕", None: "—"}
-SIGNS = {
+SIGNS: dict[ClaimStatus, tuple[str, Literal["green", "red", "gray"]]] = {
     ClaimStatus.ESTABLISHED: (":material/check_circle:", "green"),
     ClaimStatus.REJECTED: (":material/cancel:", "red"),
     ClaimStatus.NOT_TESTED: (":material/radio_button_unchecked:", "gray"),

@@ -33,9 +33,11 @@ ARMS_HELP = (
 CRITERIA_HELP = (
     "Margin above 0: on the allowed side. Where the statistic is ci_low, the lower end of the interval has to pass."
 )
-PROPERTIES_HELP = (
-    "Counted from the rows of the run, over all arms and boundaries; an episode counts if all its rows do."
+GENERATOR_MATCHED = (
+    "Generator-matched: the episodes come from the kind of templates that trained the trigger, with other subjects and "
+    "template sets. This shows how the mechanism works, not how it does on wording nobody generated."
 )
+PROPERTIES_HELP = "Counted from the rows of the run, over arms and boundaries; an episode counts if all its rows do."
 LEDGER_HELP = (
     "A chain without a key finds edits, removals and re-ordering, but cannot exclude that somebody rewrote all of it. "
     "Export the head and keep it elsewhere to anchor it."

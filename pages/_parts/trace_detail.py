@@ -41,12 +41,12 @@ def whole(opened: Opened, trace: Trace) -> None:
     execution.headline(trace)
     execution.pair(trace)
     execution.way(trace)
+    execution.steps(trace)
     left, right = st.columns(2, gap="large")
     with left:
         execution.decision(trace)
-        execution.null_audit(trace)
     with right:
-        execution.steps(trace)
+        execution.null_audit(trace)
         execution.outputs(trace)
     arms(opened, trace)
     mutants(opened, trace)
@@ -78,8 +78,8 @@ def arms(opened: Opened, trace: Trace) -> None:
 _ARM_COLUMNS = {
     "score": st.column_config.NumberColumn(format="%.4f"),
     "threshold": st.column_config.NumberColumn(format="%.3g"),
-    "action": st.column_config.TextColumn("system's action", width="medium"),
-    "output": st.column_config.TextColumn(width="medium"),
+    "action": st.column_config.TextColumn("system's action", width="large"),
+    "output": st.column_config.TextColumn(width="large"),
 }
 
 

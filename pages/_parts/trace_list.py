@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
+from core.config import Config
 from core.figures.breakdown import outcome_bars
 from core.figures.tables import LIST_COLUMNS, trace_list
 from core.figures.wording import selection_words
 from core.records.filter import Filter, FilterOp
 from core.views.read import traces as ask
+from core.views.read.export import ExportFormat, export_bytes
 from core.views.read.outcomes import outcomes
 from core.views.read.traces import Page, Sort
 from core.views.views import Snapshot
-from pages._parts import address, filters, show, states, strings, times
+from pages._parts import address, filters, resources, show, states, strings, times
 from pages._parts.literal import literal
 
 TOTALS_SHOWN = 4
@@ -110,10 +113,12 @@ def _nothing(chosen: Filter) -> None:
         states.empty(strings.NO_TRACES, strings.RUN_NEXT, strings.RUN_COMMANDS)
 
 
-def rows(snapshot: Snapshot, chosen: Filter) -> Page:
-    """Show one page of rows; picking one opens it."""
+def rows(snapshot: Snapshot, chosen: Filter, settings: Config) -> None:
+    """Show one page of rows, its order and the exports; picking a row opens it."""
     sort = Sort.parse(st.query_params.get("sort", Sort().token))
-    _order(sort)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        _order(sort)
+        exports(settings, chosen)
     page = ask.list_traces(snapshot, chosen, sort, st.query_params.get("page"), names=LIST_COLUMNS)
     table = trace_list(page.answer.table)
     key = f"rows_{page.answer.as_of}_{st.query_params.get('page', '')}_{sort.token}"
@@ -128,7 +133,6 @@ def rows(snapshot: Snapshot, chosen: Filter) -> Page:
         height=min(640, 36 * len(table) + 40),
     )
     _paging(page)
-    return page
 
 
 def _order(sort: Sort) -> None:
@@ -139,7 +143,8 @@ def _order(sort: Sort) -> None:
         format_func=lambda token: ORDERS.get(token, token),
         key="order",
         on_change=_reorder,
-        width=260,
+        width=280,
+        label_visibility="collapsed",
     )
 
 
@@ -153,7 +158,7 @@ def _open(key: str, ids: list[str]) -> None:
         address.go(address.here(trace=ids[picked[0]]))
 
 
-def _columns() -> dict[str, object]:
+def _columns() -> dict[str, Any]:
     described = ask.column_map()
     config = st.column_config
     zone = str(times.zone())
@@ -199,3 +204,24 @@ def _paging(page: Page) -> None:
 
 def _turn(token: str) -> None:
     st.query_params["page"] = token
+
+
+def exports(settings: Config, chosen: Filter) -> None:
+    """Offer exactly what the filter selects, every column, in three formats; made when it is asked for."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", width="content"):
+        st.text("Export", width="content")
+        for kind in ExportFormat:
+            st.download_button(
+                literal(kind.upper()),
+                partial(exported, settings, chosen, kind),
+                file_name=f"traces.{kind}",
+                icon=":material/download:",
+                on_click="ignore",
+                key=f"export_{kind}",
+            )
+
+
+def exported(settings: Config, chosen: Filter, kind: ExportFormat) -> bytes:
+    """Return the export's bytes, read at the moment of the download."""
+    with resources.views(settings).snapshot() as snapshot:
+        return export_bytes(snapshot, chosen, kind)

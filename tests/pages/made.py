@@ -25,7 +25,8 @@ from core.records.trace import (
 AT = datetime(2026, 11, 30, 9, 0, tzinfo=UTC)
 HOSTILE = (
     "$x^2$ <b>bold</b> <script>alert(1)</script> **md** `code` :red[red] :smile: :material/home: "
-    "[link](https://evil.example) ![i](https://evil.example/i.png) https://evil.example www.evil.example a@evil.example "
+    "[link](https://evil.example) ![i](https://evil.example/i.png) https://evil.example www.evil.example "
+    "a@evil.example "
     "-> <- <-> -- >= <= ~= | # h \u202eright\u202c שלום 1. list\n- item &amp; \\$"
 )
 """Everything Markdown, HTML, LaTeX, Streamlit and plotly would obey if it were let through."""

@@ -10,10 +10,11 @@ import pytest
 from core.config import ROOT
 
 LABELLED = {
-    "badge", "button", "caption", "checkbox", "code_block", "download_button", "error", "expander", "form_submit_button",
-    "header", "info", "link_button", "markdown", "metric", "multiselect", "number_input", "page_link", "pills", "popover",
-    "radio", "segmented_control", "select_slider", "selectbox", "slider", "spinner", "status", "subheader", "success",
-    "tabs", "text_area", "text_input", "title", "toast", "toggle", "warning", "date_input", "file_uploader", "progress",
+    "badge", "button", "caption", "checkbox", "code_block", "date_input", "download_button", "error",
+    "expander", "file_uploader", "form_submit_button", "header", "info", "link_button", "markdown", "metric",
+    "multiselect", "number_input", "page_link", "pills", "popover", "progress", "radio", "segmented_control",
+    "select_slider", "selectbox", "slider", "spinner", "status", "subheader", "success", "tabs", "text_area",
+    "text_input", "title", "toast", "toggle", "warning",
 }  # fmt: skip
 """Streamlit calls that read Markdown in their first argument, `label`, `body` or `help`."""
 TEXT_KEYWORDS = {"label", "body", "help", "tabs", "delta", "captions", "text"}
