@@ -6,6 +6,7 @@ For benchmarks only: texts, scores and outcomes are drawn, nothing was executed.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,10 +18,11 @@ from core.traces.dataset import ARROW_SCHEMA, to_table
 
 RUN_ROWS = 7_200
 BEGIN = datetime(2026, 6, 1, tzinfo=UTC)
-WORDS = (
-    "the invoice contract vendor signed delivered payment courier meeting budget report approved cancelled shipment"
-    " customer office manager form room audit server database key review client proposal monday draft final received"
-).split()
+WORDS = [
+    "the", "invoice", "contract", "vendor", "signed", "delivered", "payment", "courier", "meeting", "budget",
+    "report", "approved", "cancelled", "shipment", "customer", "office", "manager", "form", "room", "audit",
+    "server", "database", "key", "review", "client", "proposal", "monday", "draft", "final", "received",
+]  # fmt: skip
 
 
 def _sentence(rng: random.Random, words: int = 12) -> str:
@@ -34,12 +36,12 @@ def uuid7(at: datetime, number: int) -> str:
     return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7{tail[0]}-{tail[1]}-{tail[2]}"
 
 
-def one_run(seed: int = 0) -> pa.Table:
-    """Return one run of 7,200 rows in the dataset's schema."""
+def one_run(seed: int = 0, seeds: Sequence[int] = (2026, 2027, 2028), episodes: int = 240) -> pa.Table:
+    """Return one run in the dataset's schema, 7,200 rows unless told otherwise."""
     rng = random.Random(seed)
-    traces = []
-    for s in (2026, 2027, 2028):
-        for e in range(240):
+    traces: list[Trace] = []
+    for s in seeds:
+        for e in range(episodes):
             scene = _scene(rng, s, e)
             for arm in ("C0", "C1", "C2", "C3", "C4"):
                 traces += [
@@ -163,7 +165,7 @@ def another_run(base: pa.Table, number: int) -> pa.Table:
     at = [begin + timedelta(milliseconds=20 * i) for i in range(rows)]
     score = base["score"].to_numpy(zero_copy_only=False)
     moved = np.clip(score + rng.normal(0, 0.01, rows), 0, 1)
-    changed: dict[str, pa.Array] = {
+    changed: dict[str, pa.Array[Any]] = {
         "trace_id": pa.array([uuid7(t, number * rows + i) for i, t in enumerate(at)]),
         "run_id": pa.array([uuid7(begin, number)] * rows),
         "created_at": pa.array(at, pa.timestamp("us", tz="UTC")),

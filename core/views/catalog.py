@@ -27,6 +27,8 @@ VIEW_NAMES = (
     "score_histogram",
     "score_summary",
     "null_audit",
+    "metric",
+    "property",
 )
 """Every view, in the order they are made: one may read those before it."""
 

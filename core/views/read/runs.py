@@ -75,3 +75,13 @@ def score_summary(snapshot: Snapshot, run_id: str) -> Answer:
 def null_audit(snapshot: Snapshot, run_id: str) -> Answer:
     """Return one row a family and boundary: null trials and how many passed each check."""
     return _of_run(snapshot, "null_audit", run_id, "arm, family, boundary")
+
+
+def metrics(snapshot: Snapshot, run_id: str) -> Answer:
+    """Return one row a controlled metric: k, n and value, as SQL counts them."""
+    return _of_run(snapshot, "metric", run_id, "metric")
+
+
+def properties(snapshot: Snapshot, run_id: str) -> Answer:
+    """Return one row a property, P1 to P6: in how many episodes it holds."""
+    return _of_run(snapshot, "property", run_id, "item")

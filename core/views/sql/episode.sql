@@ -23,13 +23,13 @@
 -- Column acted: It acted in at least one boundary.
 -- Column fired: Something fired in at least one boundary.
 -- Column output_equal: The output equalled the paired baseline's in every boundary; NULL where no baseline is paired.
--- Column non_action: No action, and the output equal to the paired baseline's, in every boundary.
+-- Column non_action: No intervention, and the output equal to the paired baseline's, in every boundary.
 -- Column memory_write_ok: Records read back equal in every boundary; NULL where the arm writes none.
 -- Column integrity_ok: Weights equal before and after in every boundary.
 -- Column null_trial: The null path was taken in C3 in at least one boundary.
 -- Column audit_passed: All four checks passed in every null trial; NULL where there was none.
 -- Column copies_agree: Fired, record and action are equal across the boundaries; a disagreement is an error to show.
--- Column distractor_fires: How many distractor decisions fired, over all boundaries.
+-- Column distractor_fires: How many distractor decisions fired in one execution; copies over boundaries are counted once.
 SELECT
     evidence_class, origin, contract, run_id, arm, seed, episode_id,
     any_value(match_id) AS match_id,
@@ -46,15 +46,16 @@ SELECT
     bool_or(predicted_action IS NOT NULL) AS acted,
     bool_or(fired) AS fired,
     bool_and(output = baseline_output) AS output_equal,
-    bool_and(predicted_action IS NULL AND coalesce(output = baseline_output, FALSE)) AS non_action,
+    bool_and(intervention IS NULL AND coalesce(output = baseline_output, FALSE)) AS non_action,
     bool_and(memory_write_ok) AS memory_write_ok,
     bool_and(integrity_ok) AS integrity_ok,
     bool_or(null_trial) AS null_trial,
-    bool_and(audit_passed) FILTER (null_trial) AS audit_passed,
+    -- A check that was not recorded is not passed.
+    bool_and(coalesce(audit_passed, FALSE)) FILTER (null_trial) AS audit_passed,
     -- Not count(DISTINCT ...): three of them take four times as long.
     min(fired) = max(fired)
         AND min(coalesce(fired_record, '')) = max(coalesce(fired_record, ''))
         AND min(coalesce(predicted_action, '')) = max(coalesce(predicted_action, '')) AS copies_agree,
-    sum(distractor_fires)::BIGINT AS distractor_fires
+    max(distractor_fires) AS distractor_fires
 FROM trace
 GROUP BY ALL
