@@ -17,6 +17,7 @@ from core.evaluation.episodes import (
     SEEDS,
     Episode,
     Family,
+    Wording,
     draw_permutation,
     episodes,
     fixed_points,
@@ -228,3 +229,26 @@ def test_always_on_makes_the_decisions_counted_by_hand() -> None:
         "paraphrased_positive": 60,
         "cancellation": 20,
     }
+
+
+def clauses(wording: Wording) -> set[str]:
+    """Every clause in which the evaluation bank tells a happening in this wording, whatever its tense."""
+    mine = bank("evaluation")
+    return {
+        str(clause).format(subject=subject, item=item).lower()
+        for kind in mine.template_sets
+        for told in ([kind["exact"]] if wording is Wording.EXACT else kind["paraphrases"])
+        for clause in told.values()
+        for subject in mine.subjects
+        for item in kind["items"]
+    }
+
+
+@pytest.mark.parametrize("wording", Wording)
+def test_cues_and_near_triggers_tell_the_happening_in_the_wording_of_their_pair(wording: Wording) -> None:
+    own, other = clauses(wording), clauses(next(w for w in Wording if w is not wording))
+    for e in episodes(2027)[::3]:
+        if e.wording is wording and e.family is not Family.DISTRACTOR_ONLY:
+            text = e.event.text.lower()
+            assert any(clause in text for clause in own)
+            assert not any(clause in text for clause in other)
