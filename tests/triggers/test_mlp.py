@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import pytest
 from safetensors.numpy import load as parse
 from safetensors.numpy import save
 
+from core.config import ROOT
 from core.errors import MissingPackage, ModelError
 from core.hashing import sha256_hex
 from core.triggers import lock as lock_module
@@ -64,6 +68,24 @@ def test_every_order_of_summation_gives_the_same_score() -> None:
               "1.weight": tensors["1.weight"][:, hidden]}  # fmt: skip
     x = np.random.default_rng(2).random((1000, 16))
     assert np.array_equal(trigger_of(tensors).score_features(x), trigger_of(turned).score_features(x[:, order]))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names the kernels of x86-64")
+def test_an_older_processor_gives_the_same_scores() -> None:
+    code = (
+        "import sys; from core.evaluation.pairs import *; from core.triggers.learned import mlp;"
+        "rows = read_pairs(pairs_file('validation'))[:60];"
+        "s = mlp.load().score_grid([r['condition'] for r in rows], [r['event'] for r in rows]);"
+        "sys.stdout.write(s.tobytes().hex())"
+    )
+    old = {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4"}
+    got = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, env={**os.environ, **env}
+        ).stdout
+        for env in ({}, old)
+    ]
+    assert got[0] == got[1] != b""
 
 
 def test_gelu_at_its_ends() -> None:

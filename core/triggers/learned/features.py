@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*|\?")
 """Runs of letters and digits, joined by apostrophes; the question mark counts, since a question asserts nothing."""
 
 NEGATION, FUTURE, HEDGE, CONFIRMATION, CONTRADICTION = 1, 2, 4, 8, 16
+_EVENT_CUES = np.array([NEGATION, FUTURE, HEDGE, CONFIRMATION, CONTRADICTION])
 
 _CUES: dict[int, str] = {
     NEGATION: """
@@ -174,7 +176,7 @@ def _look(token: str) -> _Token:
 
 
 def _int64(*values: int) -> bytes:
-    return np.array(values, np.int64).tobytes()
+    return array("q", values).tobytes()
 
 
 _look_often = lru_cache(maxsize=1 << 16)(_look)
@@ -236,23 +238,23 @@ def pair_features(conditions: Sequence[EncodedText], events: Sequence[EncodedTex
     (n, 16) float64, each in [0, 1].
     """
     c, e = _counts(conditions)[ci], _counts(events)[ei]  # (n, 6) each
-    word, gram, token, content = _shared(conditions, events, ci, ei).T  # (n,) each
-    out = np.empty((len(ci), len(FEATURE_NAMES)))  # (n, 16)
-    out[:, 0] = _cosine(word, c[:, 0], e[:, 0])
-    out[:, 1] = _cosine(gram, c[:, 1], e[:, 1])
-    out[:, 2] = _share(token, c[:, 2] + e[:, 2] - token)
-    out[:, 3] = _share(content, c[:, 3] + e[:, 3] - content)
-    out[:, 4] = _share(token, c[:, 2])
-    out[:, 5] = _share(content, c[:, 3])
-    c_cues, e_cues = c[:, 5], e[:, 5]
-    out[:, 6] = (c_cues & NEGATION) != 0
-    out[:, 7] = (e_cues & NEGATION) != 0
-    out[:, 8] = ((c_cues ^ e_cues) & NEGATION) != 0
-    for column, cue in enumerate((FUTURE, HEDGE, CONFIRMATION, CONTRADICTION), start=9):
-        out[:, column] = (e_cues & cue) != 0
-    out[:, 13] = np.minimum(c[:, 4], CONDITION_TOKENS) / CONDITION_TOKENS
-    out[:, 14] = np.minimum(e[:, 4], EVENT_TOKENS) / EVENT_TOKENS
-    out[:, 15] = _share(np.minimum(c[:, 4], e[:, 4]), np.maximum(c[:, 4], e[:, 4]))
+    shared = _shared(conditions, events, ci, ei)  # (n, 4)
+    n = len(ci)
+    part, whole = np.empty((n, 7)), np.empty((n, 7))
+    part[:, :4], whole[:, :2] = shared, np.sqrt(c[:, :2].astype(np.float64) * e[:, :2])  # the cosines
+    whole[:, 2:4] = c[:, 2:4] + e[:, 2:4] - shared[:, 2:]  # the Jaccard indices
+    part[:, 4:6], whole[:, 4:6] = shared[:, 2:], c[:, 2:4]  # the coverages
+    part[:, 6], whole[:, 6] = np.minimum(c[:, 4], e[:, 4]), np.maximum(c[:, 4], e[:, 4])
+    ratio = np.divide(part, whole, out=np.zeros((n, 7)), where=whole != 0)
+
+    out = np.empty((n, len(FEATURE_NAMES)))  # (n, 16)
+    out[:, :6] = np.minimum(ratio[:, :6], 1.0)
+    out[:, 6] = (c[:, 5] & NEGATION) != 0
+    out[:, [7, 9, 10, 11, 12]] = (e[:, 5:] & _EVENT_CUES) != 0
+    out[:, 8] = out[:, 6] != out[:, 7]
+    out[:, 13] = np.minimum(c[:, 4] / CONDITION_TOKENS, 1.0)
+    out[:, 14] = np.minimum(e[:, 4] / EVENT_TOKENS, 1.0)
+    out[:, 15] = ratio[:, 6]
     return out
 
 
@@ -300,12 +302,3 @@ def _shared(conditions: Sequence[EncodedText], events: Sequence[EncodedText], ci
 
 def _join(parts: Sequence[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-def _share(part: Ints, whole: Ints) -> Floats:
-    return np.divide(part, whole, out=np.zeros(len(part)), where=whole != 0)
-
-
-def _cosine(dot: Ints, left: Ints, right: Ints) -> Floats:
-    norm = np.sqrt(left.astype(np.float64) * right.astype(np.float64))
-    return np.minimum(np.divide(dot, norm, out=np.zeros(len(dot)), where=norm != 0), 1.0)

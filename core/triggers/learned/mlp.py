@@ -38,7 +38,7 @@ GELU_TAIL = 8.0
 """Beyond it GELU differs from max(x, 0) by less than 1e-14."""
 SCORE_DECIMALS = 9
 """Scores are rounded here: exp may differ in its last bit between processors."""
-PAIRS_A_BLOCK = 128
+PAIRS_A_BLOCK = 64
 """Aligned pairs whose features are computed in one go."""
 TEXTS_A_BLOCK = 256
 """Texts of a grid's longer side that are encoded in one go."""
