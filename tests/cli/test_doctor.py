@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -129,24 +127,6 @@ def test_it_works_without_torch_and_says_how_to_get_it(
             "next": "Run `pip install torch==2.13.0`.",
         }
     ]
-
-
-def test_nothing_of_the_console_needs_torch() -> None:
-    """What `up`, the pages and the light commands import, in a Python where torch and its like cannot be imported."""
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'transformers', 'accelerate', 'gguf', 'safetensors'): sys.modules[name] = None\n"
-        "import core.cli.base as b\n"
-        "for name in b.GROUPS: b._import_group(name)\n"
-        "import pages, core.acts.prepare, core.views.views, core.figures\n"
-        "from core.cli import main\n"
-        "sys.exit(main(['doctor', '--json']) > 1)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    device = next(line for line in document["lines"] if line["name"] == "device")
-    assert device["state"] == "warn"
 
 
 def test_little_disk_is_a_warning(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
