@@ -58,8 +58,9 @@ def _freeze(args: argparse.Namespace, config: Config) -> Result:
 
 def _amend(args: argparse.Namespace, config: Config) -> Result:
     from core.evaluation.amend import amend
+    from core.evaluation.runs import Plan
 
-    done = amend(config, args.run_id, args.reason, jobs=args.jobs, report=progress)
+    done = amend(config, args.run_id, args.reason, plan=Plan(jobs=args.jobs), report=progress)
     lines = [
         f"Run {done.old.run_id} is amended by run {done.new.run_id}: {done.reason}",
         "",

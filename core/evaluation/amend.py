@@ -6,7 +6,7 @@ logic, data, models, splits, criteria, backbone or seeds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.config import Config
@@ -50,7 +50,7 @@ def amend(
     run_id: str,
     reason: str,
     *,
-    jobs: int = 0,
+    plan: Plan | None = None,
     report: Report = lambda _: None,
     setup: Setup | None = None,
     evidence: Path = EVIDENCE,
@@ -65,7 +65,7 @@ def amend(
     if not reason.strip():
         raise InputError("An amendment needs its reason.", next_step="Give --reason.")
     setup = setup or Setup()
-    plan = Plan(jobs=jobs, amends=run_id)
+    plan = replace(plan or Plan(), amends=run_id)
     old = _old(config, run_id)
     drafted = draft(config, plan, setup)
     if differ := [n.replace("_", " ") for n in EQUAL if getattr(old, n) != getattr(drafted, n)]:

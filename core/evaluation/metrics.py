@@ -188,6 +188,7 @@ def _contrast(
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray((s[:, 0] - s[:, 1:-1].max(axis=1)) / s[:, -1], dtype=np.float64)
 
+    sums = sums[sums[:, -1] > 0]  # a cluster without such episodes has nothing to be drawn for
     total = sums.sum(axis=0)
     k = int(total[0] - total[1:-1].max())
     bounds = interval(sums, value)

@@ -92,6 +92,8 @@ class Plan:
     """Begin a new run even where one could be resumed."""
     amends: str | None = None
     """The run that this one amends."""
+    arms: tuple[ArmName, ...] = tuple(ArmName)
+    """A limited run may leave arms out."""
 
     @property
     def shards(self) -> tuple[Shard, ...]:
@@ -100,7 +102,7 @@ class Plan:
             Shard(seed, arm, boundary)
             for seed in SEEDS
             if planned(seed, self.limit)
-            for arm in ArmName
+            for arm in self.arms
             for boundary in Boundary
         )
 
@@ -115,9 +117,14 @@ class Plan:
         return tuple(s for s in SEEDS if planned(s, self.limit))
 
     @property
+    def complete(self) -> bool:
+        """Whether it is the whole evaluation, which alone enters criteria."""
+        return self.limit is None and self.arms == tuple(ArmName)
+
+    @property
     def evidence_class(self) -> EvidenceClass:
         """Controlled; a limited run is a demonstration."""
-        return EvidenceClass.CONTROLLED if self.limit is None else EvidenceClass.DEMO
+        return EvidenceClass.CONTROLLED if self.complete else EvidenceClass.DEMO
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,7 @@ def evaluate(config: Config, plan: Plan, report: Report = lambda _: None, setup:
         raise InputError(f"--jobs takes a number of processes, not {plan.jobs}.")
     with _alone(config) as say, open_workspace(config, create=True) as store:
         hashes = manifest.take(CONTRACT)
-        if plan.limit is None:
+        if plan.complete:
             frozen.require(hashes, setup.evidence)
         drafted = draft(config, plan, setup, hashes)
         running, resumed = _choose(config, store, plan, drafted, report)
@@ -229,7 +236,7 @@ def draft(config: Config, plan: Plan, setup: Setup, hashes: Hashes | None = None
         started_at=clock.now(),
         finished_at=None,
         device=tools.backbone.device,
-        note="" if plan.limit is None else f"Limited to {plan.limit} episodes on purpose: enters no criterion.",
+        note="" if plan.complete else f"Limited to {plan.executions:,} executions on purpose: enters no criterion.",
         amends=plan.amends,
     )
 
@@ -449,12 +456,12 @@ class _Execution:
         now = manifest.take(CONTRACT)
         moved = [*manifest.changed(self.hashes.code, now.code), *manifest.changed(self.hashes.data, now.data)]
         moved += manifest.changed(self.hashes.contract, now.contract)
-        if moved and self.plan.limit is None:
+        if moved and self.plan.complete:
             note = f"Files changed while it ran: {', '.join(moved[:5])}" + (" and more." if len(moved) > 5 else ".")
             _end(self.config, self.store, self.run, RunStatus.FAILED, list(self.parts.values()), note)
             raise CheckFailed(f"{note} The run is kept as failed.", where=f"run {self.run.run_id}")
         parts = list(self.parts.values())
-        if self.plan.limit is not None:
+        if not self.plan.complete:
             return _end(self.config, self.store, self.run, RunStatus.PARTIAL, parts, None)
         finished = self.run.model_copy(update={"finished_at": clock.now()})
         diagnostic, _ = summary.actuation(finished, run_files.read_rows(self.folder))

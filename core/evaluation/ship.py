@@ -137,8 +137,7 @@ def _place(evidence: Path, source: Path, manifest: Manifest, counted: dict[str, 
             raise EvidenceMissing(" ".join(wrong), where=str(source))
         run_files.sync_folder(staging)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target != source:
-            shutil.rmtree(target, ignore_errors=True)  # what a killed shipping left
+        shutil.rmtree(target, ignore_errors=True)  # what a killed shipping left
         staging.replace(target)
         run_files.sync_folder(target.parent)
     finally:

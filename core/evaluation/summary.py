@@ -81,11 +81,13 @@ def criteria(manifest: Manifest, rows: pd.DataFrame, folder: Path = contracts.CO
 
 
 def folder_of(config: Config, manifest: Manifest, evidence: Path = EVIDENCE) -> Path:
-    """Return where a run's files lie: with the shipped evidence, else in the workspace."""
+    """Return where a run's files lie: in the workspace that made it, else with the shipped evidence."""
+    own = partition(config.traces, manifest.evidence_class, manifest.run_id)
+    if (own / run_files.MANIFEST).is_file():
+        return own
+    # A workspace that took over a shipped run lists its parts, and leaves what describes them with the evidence.
     shipped = evidence / "runs" / manifest.run_id
-    if (shipped / run_files.MANIFEST).is_file():
-        return shipped
-    return partition(config.traces, manifest.evidence_class, manifest.run_id)
+    return shipped if (shipped / run_files.MANIFEST).is_file() else own
 
 
 def stored_run(config: Config, run_id: str | None) -> Manifest:

@@ -1,16 +1,18 @@
 """A small evaluation in real processes: a backbone of digests and a trigger of word overlap stand in for the models.
 
-Run as `python tests/evaluation/small.py` it is the worker process; `python tests/evaluation/small.py run HOME LIMIT
-JOBS` is a whole evaluation, for tests that kill it.
+`python small.py` is a worker process, `python small.py crash SHARD` one that dies when it is asked for that shard,
+`python small.py fail SHARD` one that meets an error there. `python small.py run HOME LIMIT JOBS ARMS` is a whole
+evaluation in a process of its own, for tests that kill it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +20,20 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from core.config import Config, load  # noqa: E402
-from core.evaluation.child import serve  # noqa: E402
+from core.evaluation.child import Message, serve  # noqa: E402
 from core.evaluation.runs import Finished, Plan, Setup, evaluate  # noqa: E402
 from core.evaluation.shard import Tools, Worker  # noqa: E402
+from core.records.trace import ArmName  # noqa: E402
 from core.triggers.base import Judgement, Scores  # noqa: E402
 
 
 class SmallBackbone:
-    """Answers with a digest of the prompt."""
+    """Answers with a digest of the prompt; `salt` makes another answer, as a mended bug would."""
 
     name = "small@0"
     device = "cpu"
     weights_sha256 = "5" * 64
+    salt = ""
 
     def hash_weights(self) -> str:
         return self.weights_sha256
@@ -38,7 +42,7 @@ class SmallBackbone:
         return "\n".join([*memory, event_text]).encode()
 
     def generate(self, prompt: bytes, *, fresh: bool = False) -> str:
-        return hashlib.sha256(prompt).hexdigest()[:8]
+        return hashlib.sha256(self.salt.encode() + prompt).hexdigest()[:8]
 
 
 class OverlapTrigger:
@@ -66,23 +70,52 @@ def _overlap(condition: str, event: str) -> float:
 
 
 def tools(config: Config) -> Tools:
-    """Make the small tools."""
     return Tools(SmallBackbone(), OverlapTrigger(), 0.3)
 
 
-SETUP = Setup(tools=tools, command=(sys.executable, str(Path(__file__).resolve())), warm=False)
+class Watched(Worker):
+    """A worker that looks whether the writer is really gone, and can be told to die or to fail at a shard."""
+
+    def __init__(self, how: str = "", where: str = "") -> None:
+        super().__init__(tools)
+        self.how, self.where = how, where
+
+    def __call__(self, message: Message) -> Message:
+        shard = message["shard"]
+        name = f"{shard['seed']}-{shard['arm']}-{shard['boundary']}"
+        if message["task"] == "respond" and name == self.where:
+            if self.how == "crash":
+                os._exit(7)
+            raise ZeroDivisionError("one by nothing")
+        if "writing" in message:
+            try:
+                os.kill(message["writing"]["pid"], 0)
+            except ProcessLookupError:
+                pass
+            else:
+                raise AssertionError("the writer is still there")
+        return super().__call__(message)
 
 
-def small_run(home: Path, limit: int = 4, jobs: int = 2, report: list[str] | None = None, **plan: object) -> Finished:
-    """Run a small evaluation in this process, its workers apart."""
-    said = report if report is not None else []
-    return evaluate(load(home), Plan(limit=limit, jobs=jobs, **plan), said.append, SETUP)  # type: ignore[arg-type]
+SMALL = str(Path(__file__).resolve())
+SETUP = Setup(tools=tools, command=(sys.executable, SMALL), warm=False)
+
+
+def broken(how: str, shard: str) -> Setup:
+    """A setup whose workers crash or fail at a shard."""
+    return Setup(tools=tools, command=(sys.executable, SMALL, how, shard), warm=False)
+
+
+def small_run(home: Path, setup: Setup = SETUP, said: list[str] | None = None, **plan: Any) -> Finished:
+    """Run a small evaluation from this process."""
+    plan = {"limit": 4, "jobs": 2, **plan}
+    return evaluate(load(home), Plan(**plan), (said if said is not None else []).append, setup)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["run"]:
-        home, limit, jobs = sys.argv[2:5]
-        small_run(Path(home), int(limit), int(jobs))
-        sys.stdout.write(f"done {time.monotonic()}\n")
+        home, limit, jobs, arms = sys.argv[2:6]
+        named = tuple(ArmName(a) for a in arms.split(","))
+        small_run(Path(home), limit=int(limit), jobs=int(jobs), arms=named)
     else:
-        serve(Worker(tools))
+        serve(Watched(*sys.argv[1:3]))

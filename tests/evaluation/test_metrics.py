@@ -88,9 +88,9 @@ def break_one(episode: str, arm: str, boundary: str, **changes: Any) -> Callable
 def test_one_broken_execution_moves_exactly_its_metrics(
     make_rows: Make, change: Callable[[Row], Row], expected: dict[str, float]
 ) -> None:
-    perfect = {name: e.observed for name, e in metrics.controlled(make_rows(10)).items()}
+    perfect: dict[str, float | None] = {name: e.observed for name, e in metrics.controlled(make_rows(10)).items()}
     broken = {name: e.observed for name, e in metrics.controlled(make_rows(10, change)).items()}
-    assert broken == pytest.approx(perfect | expected)
+    assert broken == pytest.approx({**perfect, **expected})
 
 
 def test_the_margin_is_over_the_stronger_of_the_two_baselines(make_rows: Make) -> None:

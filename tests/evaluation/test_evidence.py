@@ -1,0 +1,416 @@
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from core.config import ROOT, load
+from core.errors import CheckFailed, EvidenceMissing, InputError
+from core.evaluation import amend, frozen, manifest, run_files, runs, ship, summary, verify
+from core.evaluation.claims import ClaimStatus
+from core.evaluation.rerun import by_key
+from core.evaluation.runs import Finished, Plan, Setup
+from core.evaluation.shard import Tools
+from core.evaluation.ship import ShipRefused
+from core.hashing import sha256_file
+from core.ledger.evidence_ledger import EvidenceLedger
+from core.ledger.run_store import get_run
+from core.ledger.run_store import runs as listed_runs
+from core.ledger.store import open_workspace
+from core.records.run import Decided, RunStatus
+from core.records.trace import EvidenceClass
+from tests.evaluation import small
+
+
+@dataclass(frozen=True)
+class SmallComplete(Plan):
+    """Four episodes that pass for the whole evaluation."""
+
+    limit: int | None = 4
+
+    @property
+    def complete(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class World:
+    """A workspace with a complete run, and an evidence folder in which contract and cases are frozen."""
+
+    home: Path
+    evidence: Path
+    setup: Setup
+    done: Finished
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _code_stands_still() -> Iterator[None]:
+    """Somebody may edit a file while the tests run; here that would be another run's code."""
+    taken = manifest.take("controlled")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest, "take", lambda contract, root=None: taken)
+        patch.setattr(manifest, "commit", lambda root=None: "c" * 40)
+        yield
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> World:
+    base = tmp_path_factory.mktemp("world")
+    setup = replace(small.SETUP, evidence=base / "evidence")
+    frozen.freeze([ROOT / "data/contracts", ROOT / "data/controlled"], "person:tester", setup.evidence)
+    done = runs.evaluate(load(base / "home"), SmallComplete(jobs=2), setup=setup)
+    return World(base / "home", setup.evidence, setup, done)
+
+
+@pytest.fixture
+def world(made: World, tmp_path: Path) -> World:
+    """A copy of it that a test may damage."""
+    shutil.copytree(made.home.parent, tmp_path / "world")
+    base = tmp_path / "world"
+    return World(base / "home", base / "evidence", replace(made.setup, evidence=base / "evidence"), made.done)
+
+
+def ship_it(world: World) -> ship.Shipped:
+    return ship.ship(load(world.home), world.done.manifest, evidence=world.evidence, tools=small.tools)
+
+
+def verify_it(world: World, count: int = 0, setup: Setup | None = None) -> verify.Verification:
+    return verify.verify(load(world.home), count, evidence=world.evidence, setup=setup or world.setup)
+
+
+def failed(found: verify.Verification) -> list[str]:
+    return [c.sentence for c in found.checks if c.ok is False]
+
+
+# -- the complete run --------------------------------------------------------------------------------------------------
+
+
+def test_a_complete_run_gives_criteria_counted_from_its_rows(made: World) -> None:
+    m = made.done.manifest
+    assert (m.status, m.evidence_class, m.note, m.stored) == (RunStatus.COMPLETE, EvidenceClass.CONTROLLED, "", 40)
+    config = load(made.home)
+    assert summary.stored_run(config, None) == summary.stored_run(config, m.run_id) == m
+    rows = summary.criteria(m, summary.rows_of(config, m))
+    assert len(rows) == 11
+    assert {r.run_id for r in rows} == {m.run_id}
+    by_metric = {r.metric: r for r in rows}
+    assert by_metric["memory_write_success"].decision is Decided.MET
+    assert by_metric["frozen_backbone_integrity"].n == 4
+
+
+def test_the_diagnostic_is_a_run_of_its_own_and_stays_failed_where_it_fails(made: World) -> None:
+    config = load(made.home)
+    found = summary.actuation_of(config, made.done.manifest)
+    assert found is not None
+    assert (found.kind, found.status, found.contract) == ("actuation", RunStatus.FAILED, "actuation")
+    assert found.note == (
+        f"Reads the triggered C3 executions of run {made.done.manifest.run_id}. "
+        f"Agreement 0.000 of {found.stored // 2} episodes, required 0.80: not met. No claim rests on it."
+    )
+    (row,) = summary.actuation_criteria(found, summary.rows_of(config, made.done.manifest))
+    assert (row.observed, row.decision, row.method) == (0.0, Decided.NOT_MET, "backbone")
+
+
+def test_claims_are_read_off_the_criteria(made: World, tmp_path: Path) -> None:
+    config = load(made.home)
+    table = {c.claim: c for c in summary.claims_table(config)}
+    rows = summary.criteria(made.done.manifest, summary.rows_of(config, made.done.manifest))
+    whole = table["Under controlled conditions the complete mechanism meets its frozen contract"]
+    worst = {r.decision for r in rows}
+    expected = ClaimStatus.REJECTED if Decided.NOT_MET in worst else ClaimStatus.NOT_TESTED
+    assert (whole.status, whole.run_id) == (expected, made.done.manifest.run_id)
+    assert table["The unchanged trigger transfers to naturalistic wording"].status is ClaimStatus.NOT_TESTED
+    own = table["The backbone carries out an exposed payload by itself"]
+    assert own.status is ClaimStatus.NO_CLAIM
+    assert own.limit.startswith("Criterion not met: 0.000 of ")
+    assert [c.status for c in table.values() if c.evidence_class is None] == [ClaimStatus.NO_CLAIM] * 8
+    with open_workspace(load(tmp_path / "empty"), create=True):
+        empty = summary.claims_table(load(tmp_path / "empty"))
+    assert {c.status for c in empty} == {ClaimStatus.NOT_TESTED, ClaimStatus.NO_CLAIM}
+    assert all(c.run_id is None for c in empty)
+    assert all(set(c.as_dict()) == {"claim", "status", "class", "run", "limit"} for c in empty)
+
+
+def test_a_run_that_enters_no_criterion_is_refused_by_name(made: World) -> None:
+    config = load(made.home)
+    diagnostic = summary.actuation_of(config, made.done.manifest)
+    assert diagnostic is not None
+    with pytest.raises(InputError, match=f"Run {diagnostic.run_id} is of kind actuation, not controlled"):
+        summary.stored_run(config, diagnostic.run_id)
+    with pytest.raises(InputError, match="There is no run nothing in this workspace"):
+        summary.stored_run(config, "nothing")
+
+
+def test_another_contract_than_the_runs_is_refused(made: World, tmp_path: Path) -> None:
+    text = (ROOT / "data/contracts/controlled.csv").read_text()
+    (tmp_path / "controlled.csv").write_text(text.replace("0.80", "0.70"))
+    rows = summary.rows_of(load(made.home), made.done.manifest)
+    with pytest.raises(CheckFailed, match="The contract controlled is not the one run .* was run under"):
+        summary.criteria(made.done.manifest, rows, tmp_path)
+
+
+# -- freeze ------------------------------------------------------------------------------------------------------------
+
+
+def test_freezing_twice_adds_nothing_and_a_change_is_a_new_set(tmp_path: Path) -> None:
+    root, evidence = tmp_path / "project", tmp_path / "evidence"
+    (root / "data").mkdir(parents=True)
+    file = root / "data" / "cases.jsonl"
+    file.write_text("one\n")
+    (root / "data" / "README.md").write_text("words\n")
+    (first,) = frozen.freeze([root / "data"], "person:tester", evidence, root)
+    assert (first.file, first.sha256, first.before, first.added) == ("data/cases.jsonl", sha256_file(file), None, True)
+    assert frozen.freeze([file], "person:tester", evidence, root)[0].added is False
+    file.write_text("two\n")
+    again = frozen.freeze([file], "person:tester", evidence, root)[0]
+    assert (again.added, again.before) == (True, first.sha256)
+    assert frozen.frozen_files(evidence) == {"data/cases.jsonl": sha256_file(file)}
+    assert len(EvidenceLedger(evidence).entries()) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.csv", "There is no such file to freeze."),
+        ("empty", "The folder holds no file to freeze."),
+        ("../outside.csv", "Only files of this project can be frozen."),
+    ],
+)
+def test_what_cannot_be_frozen_is_refused_and_nothing_is(tmp_path: Path, name: str, message: str) -> None:
+    root = tmp_path / "project"
+    (root / "empty").mkdir(parents=True)
+    (root / "good.csv").write_text("x")
+    (tmp_path / "outside.csv").write_text("x")
+    with pytest.raises(InputError) as caught:
+        frozen.freeze([root / "good.csv", root / name], "person:tester", tmp_path / "evidence", root)
+    assert caught.value.message == message
+    assert not (tmp_path / "evidence" / "ledger.jsonl").exists()
+
+
+def test_a_contract_changed_after_it_was_frozen_is_named(world: World) -> None:
+    taken = manifest.take("controlled")
+    moved = replace(taken, contract={"data/contracts/controlled.csv": "0" * 64})
+    with pytest.raises(EvidenceMissing) as caught:
+        frozen.require(moved, world.evidence)
+    assert caught.value.message == (
+        "Contract and cases must be frozen before anything is scored on them: "
+        "data/contracts/controlled.csv was changed after it was frozen."
+    )
+
+
+# -- ship and verify ---------------------------------------------------------------------------------------------------
+
+
+def test_a_shipped_run_verifies_with_its_slice(world: World) -> None:
+    done = ship_it(world)
+    assert set(ship.shipped_runs(world.evidence)) >= {world.done.manifest.run_id}
+    assert done.folder == world.evidence / "runs" / world.done.manifest.run_id
+    assert by_key(done.folder) == by_key(world.done.folder)
+    found = verify_it(world, 4)
+    assert failed(found) == []
+    assert found.ok
+    sentences = [c.sentence for c in found.checks if c.ok]
+    assert any(s.startswith("Counted anew from 40 rows, run ") for s in sentences)
+    assert sentences[-1] == "4 executions, run again past the cache, came out equal in every column."
+
+
+def test_a_run_is_shipped_once_and_only_when_complete_and_committed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship_it(world)
+    with pytest.raises(ShipRefused, match="is evidence already"):
+        ship_it(world)
+    for change, message in (
+        (
+            {"status": RunStatus.PARTIAL},
+            "is partial and of class controlled: only a complete controlled run is shipped",
+        ),
+        ({"evidence_class": EvidenceClass.DEMO}, "is complete and of class demo: only a complete controlled run is"),
+        ({"code_commit": "abc-dirty"}, "was made by code, models or data that differ from commit abc"),
+    ):
+        other = world.done.manifest.model_copy(update=change)
+        with pytest.raises(ShipRefused, match=message):
+            ship.ship(load(world.home), other, evidence=world.evidence, tools=small.tools)
+
+
+@pytest.mark.parametrize("point", ["first file", "rename", "entry"])
+def test_a_shipping_killed_at_any_point_leaves_no_half_evidence(
+    world: World, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(*args: object, **kwargs: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        if point == "first file":
+            patch.setattr(ship, "_copy", die)
+        elif point == "rename":
+            patch.setattr(run_files, "problems", die)
+        else:
+            patch.setattr(EvidenceLedger, "append", die)
+        # A kill runs no clean-up either.
+        patch.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
+        with pytest.raises(Killed):
+            ship_it(world)
+    assert ship.shipped_runs(world.evidence) == {}
+    assert verify_it(world).ok
+    notes = [c.sentence for c in verify_it(world).checks if c.check == "runs" and c.ok is None]
+    assert notes[-1] == "No run has been shipped."
+    assert ("was not shipped to the end" in notes[0]) == (point == "entry")
+    ship_it(world)
+    assert verify_it(world).ok
+    assert not list(world.evidence.glob(".shipping*"))
+
+
+def test_every_kind_of_damage_is_named(world: World) -> None:
+    run_id = ship_it(world).run_id
+    folder = world.evidence / "runs" / run_id
+
+    def damaged(path: Path, data: bytes) -> list[str]:
+        kept = path.read_bytes()
+        path.write_bytes(data)
+        try:
+            return failed(verify_it(world))
+        finally:
+            path.write_bytes(kept)
+
+    part = folder / "2026-C3-restart.parquet"
+    assert damaged(part, part.read_bytes()[:-1] + b"x")[0].startswith(f"Files of run {run_id} are missing or were")
+    counted = folder / ship.CRITERIA
+    assert damaged(counted, counted.read_bytes().replace(b'"met"', b'"not met"'))[0].startswith("Files of run")
+    ledger = world.evidence / "ledger.jsonl"
+    assert damaged(ledger, ledger.read_bytes().replace(b'"rows":40', b'"rows":41')) != []
+    assert failed(verify_it(world)) == []
+    part.unlink()
+    assert part.name in failed(verify_it(world))[0]
+
+
+def test_results_and_manifests_that_were_rewritten_with_their_hashes_are_still_noticed(world: World) -> None:
+    """Whoever rewrites the ledger too can make hashes fit; counting anew and the manifest still tell."""
+    run_id = world.done.manifest.run_id
+    ship_it(world)
+    folder = world.evidence / "runs" / run_id
+    told = json.loads((folder / ship.CRITERIA).read_bytes())
+    told["criteria"][0]["observed"] = 0.123
+    (folder / ship.CRITERIA).write_text(json.dumps(told))
+    body = ship.shipped_runs(world.evidence)[run_id]
+    found = verify._counted(run_files.read_manifest(folder), folder, ROOT)
+    assert found.ok is False
+    assert found.sentence == f"Counted anew, run {run_id} comes to other results: triggered_action_accuracy."
+    other = world.done.manifest.model_copy(update={"data_hash": "0" * 64})
+    assert verify._manifest(other, body).sentence == f"The manifest of run {run_id} is not its entry's: data_hash."
+
+
+def test_code_that_moved_on_is_said_and_does_not_fail(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ship_it(world)
+    taken = manifest.take("controlled")
+    moved = replace(taken, code={**taken.code, "core/new.py": "0" * 64})
+    monkeypatch.setattr(manifest, "take", lambda contract, root=None: moved)
+    found = verify_it(world)
+    assert found.ok
+    (code,) = [c for c in found.checks if c.check == "code"]
+    assert code.ok is None
+    assert code.sentence == (
+        f"1 code files differ from those that made run {world.done.manifest.run_id}: core/new.py (added). "
+        "The decision logic is unchanged. Whether its rows still come out is what the slice shows."
+    )
+    data = replace(taken, data={**taken.data, "data/controlled/train.jsonl": "0" * 64})
+    monkeypatch.setattr(manifest, "take", lambda contract, root=None: data)
+    assert failed(verify_it(world)) == [
+        f"The data is not that of run {world.done.manifest.run_id}: data/controlled/train.jsonl (edited)."
+    ]
+
+
+OTHER = Path(__file__).with_name("small_other.py")
+
+
+def test_a_slice_that_comes_out_otherwise_fails_by_name(world: World) -> None:
+    ship_it(world)
+    other = replace(world.setup, command=(sys.executable, str(OTHER)))
+    (sentence,) = failed(verify_it(world, 2, other))
+    assert sentence.startswith("2 of 2 executions came out otherwise: 2026-m")
+    assert "output" in sentence
+
+
+def test_a_slice_that_cannot_be_run_here_is_said(world: World) -> None:
+    ship_it(world)
+
+    class Foreign(small.SmallBackbone):
+        name = "foreign@1"
+
+    elsewhere = replace(world.setup, tools=lambda config: Tools(Foreign(), small.OverlapTrigger(), 0.3))
+    found = verify_it(world, 2, elsewhere)
+    assert found.ok
+    assert found.checks[-1].sentence == "Not run again: the backbone here is foreign@1, not small@0."
+
+
+# -- amend -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_amendment_keeps_the_old_run_and_shows_both_results_and_every_changed_row(world: World) -> None:
+    ship_it(world)
+    config, old = load(world.home), world.done.manifest
+    mended = replace(world.setup, command=(sys.executable, str(OTHER)))
+    done = amend.amend(
+        config, old.run_id, "a typing error in the writer", plan=SmallComplete(jobs=2), setup=mended,
+        evidence=world.evidence,
+    )  # fmt: skip
+    assert (done.new.amends, done.new.status) == (old.run_id, RunStatus.COMPLETE)
+    assert len(done.criteria_before) == len(done.criteria_after) == 11
+    assert {c.columns for c in done.changed} <= {
+        ("output", "baseline_output"),
+        ("baseline_output",),
+        ("model_action", "output", "baseline_output"),
+        ("model_action", "baseline_output"),
+    }
+    assert len(done.changed) == 40
+    with open_workspace(config) as store, store.read() as conn:
+        kept = get_run(conn, old.run_id)
+        names = [m.run_id for m in listed_runs(conn, "controlled")]
+    assert kept is not None
+    assert (kept.status, kept.note) == (RunStatus.AMENDED, "a typing error in the writer")
+    assert names == [done.new.run_id, old.run_id]
+    assert summary.stored_run(config, None).run_id == done.new.run_id
+    assert summary.stored_run(config, old.run_id).run_id == old.run_id
+    last, body = EvidenceLedger(world.evidence).entries()[-1]
+    assert (last.kind, body["replaced_by"], body["reason"]) == (
+        "run_amended",
+        done.new.run_id,
+        "a typing error in the writer",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"evaluator_hash": "0" * 64}, "evaluator hash"),
+        ({"data_hash": "0" * 64}, "data hash"),
+        ({"model_hash": "0" * 64}, "model hash"),
+        ({"contract_sha256": "0" * 64, "seeds": (1,)}, "contract sha256, seeds"),
+        ({"backbone_sha256": "0" * 64}, "backbone sha256"),
+    ],
+)
+def test_an_amendment_of_anything_but_technical_code_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], named: str
+) -> None:
+    old = world.done.manifest
+    monkeypatch.setattr(amend, "draft", lambda *args: old.model_copy(update=change))
+    with pytest.raises(amend.AmendRefused) as caught:
+        amend.amend(load(world.home), old.run_id, "why", plan=SmallComplete(), setup=world.setup)
+    assert caught.value.message == (
+        f"Run {old.run_id} cannot be amended: {named} differ. That would be another experiment."
+    )
+
+
+def test_an_amendment_without_reason_or_run_is_refused(world: World) -> None:
+    with pytest.raises(InputError, match="An amendment needs its reason"):
+        amend.amend(load(world.home), world.done.manifest.run_id, " ")
+    with pytest.raises(InputError, match="There is no run nothing in this workspace"):
+        amend.amend(load(world.home), "nothing", "why")
