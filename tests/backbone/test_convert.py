@@ -16,7 +16,7 @@ from core.backbone import convert, hub
 from core.backbone.base import State
 from core.backbone.frozen import FrozenBackbone
 from core.backbone.package import PackagedFile
-from core.config import ROOT
+from core.config import ROOT, Config
 from core.errors import ModelError
 from core.hashing import sha256_file
 from tests.backbone import tiny_gguf
@@ -278,3 +278,38 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 def test_hub_and_packaged_models_lie_apart(tmp_path: Path) -> None:
     folders = {convert.folder_of(tmp_path), hub.folder_of(tmp_path, "a/b@1"), hub.folder_of(tmp_path, "a/c@1")}
     assert len({f.name for f in folders}) == 3
+
+
+NO_NETWORK = """
+import dataclasses, os, socket, sys
+from pathlib import Path
+def refuse(*a, **k):
+    os.write(2, f"a connection was tried: {a}".encode())
+    os._exit(99)
+socket.socket.connect = socket.socket.connect_ex = refuse
+socket.getaddrinfo = socket.create_connection = refuse
+sys.path.insert(0, sys.argv[1])
+from core import config
+from core.backbone import convert, frozen
+from core.backbone.load import load
+from tests.backbone import tiny, tiny_gguf
+cache = Path(sys.argv[2])
+prepared = convert.prepare(cache, tiny_gguf.described(Path(sys.argv[1]), sys.argv[3]))
+frozen.FrozenBackbone(prepared).generate(b"x")
+load(tiny.SPEC, dataclasses.replace(config.load(), cache=cache)).hash_weights()
+"""
+
+
+def test_nothing_outside_is_called_even_where_the_hub_may_be(
+    packaged: PackagedFile, site: Path, cache: Path, own_config: Config
+) -> None:
+    allowed = {k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}
+    done = subprocess.run(
+        [sys.executable, "-c", NO_NETWORK, str(site), str(cache), packaged.weights_sha256],
+        cwd=ROOT,
+        env=allowed,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
