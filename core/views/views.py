@@ -28,6 +28,7 @@ from core.views.tables import TABLES, StoreReader, StoreReading
 
 log = logging.getLogger(__name__)
 
+MEMORY = "2GB"
 SHIPPED = DATA / "evidence"
 """Shipped evidence may be listed too, where it lies."""
 
@@ -87,9 +88,10 @@ class Views:
     Parameters
     ----------
     config : names the workspace.
+    memory : the most that DuckDB may use.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, memory: str = MEMORY) -> None:
         self._lock = Lock()
         self._reader = StoreReader(config.store)
         self._segments = Segments(config.home, (config.traces, SHIPPED))
@@ -97,7 +99,7 @@ class Views:
         self._tail: tuple[str, ...] = ()
         self._entries = 0
         self._as_of = 0
-        self._connection = open_duckdb((config.traces, SHIPPED))
+        self._connection = open_duckdb((config.traces, SHIPPED), memory)
         _make_schema(self._connection)
 
     @contextmanager
@@ -176,7 +178,7 @@ class Views:
         cursor.execute(f"CREATE OR REPLACE VIEW stored_trace AS {sql}")
 
 
-def open_duckdb(folders: Sequence[Path], memory: str = "2GB") -> duckdb.DuckDBPyConnection:
+def open_duckdb(folders: Sequence[Path], memory: str) -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB that may read files below these folders and nothing else.
 
     Nothing is spilled to disk: a temporary folder would be one more place a query may write to.

@@ -5,17 +5,22 @@ Promise: counted anew from the run's stored rows by `core.evaluation`, never rea
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pandas as pd
+
 from core.config import Config
-from core.errors import EvidenceMissing
+from core.errors import DuebookError, EvidenceMissing
 from core.evaluation import metrics, summary
 from core.evaluation.claims import Claim, Outcome, claims
 from core.evaluation.properties import PropertyRow, properties
 from core.records.filter import Filter
 from core.records.run import CriterionRow, Manifest
 from core.views.read.traces import field_names
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,14 @@ class Standing:
         return next((c for c in self.criteria if c.metric == metric), None)
 
 
+def _diagnosed(diagnostic: Manifest, rows: pd.DataFrame) -> tuple[CriterionRow, ...]:
+    try:
+        return summary.actuation_criteria(diagnostic, rows)
+    except DuebookError as e:  # the diagnostic carries no claim: without it the rest still stands
+        log.warning("the model-actuation diagnostic cannot be counted: %s", e)
+        return ()
+
+
 def standing(config: Config) -> Standing:
     """Return what the workspace's newest complete controlled run establishes.
 
@@ -54,9 +67,7 @@ def standing(config: Config) -> Standing:
     criteria = summary.criteria(run, rows)
     counted = tuple(properties(rows))
     diagnostic = summary.actuation_of(config, run)
-    actuation = None
-    if diagnostic is not None:
-        actuation = Outcome(diagnostic, summary.actuation_criteria(diagnostic, rows))
+    actuation = None if diagnostic is None else Outcome(diagnostic, _diagnosed(diagnostic, rows))
     terms = {name: e.terms for name, e in metrics.controlled(rows).items()} | {p.item: p.terms for p in counted}
     behind = {name: Filter.parse([*tokens, f"run_id:eq:{run.run_id}"], field_names()) for name, tokens in terms.items()}
     return Standing(run, criteria, behind, counted, claims(Outcome(run, criteria, counted), actuation))
