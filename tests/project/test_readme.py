@@ -46,7 +46,7 @@ def test_the_table_of_commands_is_the_commands() -> None:
 
 
 def test_the_table_of_pages_is_the_pages() -> None:
-    assert [row[0] for row in table("Pages")] == [page.title for page in PAGES]
+    assert table("Pages") == [[page.title, page.question] for page in PAGES]
     assert all((ROOT / page.path).is_file() for page in PAGES)
 
 
