@@ -37,7 +37,7 @@ checked AS (
         CASE WHEN arm = 'C3'
             THEN len(decs) = decisions_expected
                 AND len(list_distinct(list_transform(decs, lambda d: d.event || '/' || d.record_id))) = len(decs)
-                AND coalesce(list_bool_and(list_transform(decs, lambda d: d.event BETWEEN 0 AND n_events - 1)), TRUE)
+                AND coalesce(list_bool_and(list_transform(decs, lambda d: d.event >= 0 AND d.event < n_events)), TRUE)
             END AS p4,
         CASE WHEN arm = 'C3'
             THEN CASE WHEN fired THEN coalesce(predicted_action = payload_bound, FALSE)
