@@ -1,8 +1,8 @@
 """Makes a workspace: its folder, its store, and the project's shipped evidence in it.
 
 Promise: done twice it changes nothing, killed in the middle it is finished by the next time; shipped files are taken
-over only when their bytes hash to what the run's list of parts says. Refused: a folder that holds other things; making
-a user's workspace anew; making one anew while its console runs.
+over only when the evidence ledger names them with their hash. Refused: a folder that holds other things; making a
+user's workspace anew; making one anew while its console runs.
 """
 
 from __future__ import annotations
@@ -10,20 +10,25 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from core.acts.prepared import PREPARED, mark_prepared, shipped_folders
+from core.acts import prepared
+from core.acts.prepared import PREPARED
 from core.backbone.load import load
 from core.config import Config
 from core.errors import ConfigError, DuebookError, EvidenceMissing
-from core.evaluation.run_files import problems, read_manifest, read_parts
+from core.evaluation.run_files import read_manifest, read_parts
 from core.hashing import sha256_file
-from core.ledger.run_store import get_run, register_run
+from core.ledger.evidence_ledger import EvidenceLedger
+from core.ledger.kinds import EntryKind
+from core.ledger.run_store import amend_run, get_run, register_run
 from core.ledger.store import Store, open_workspace
 from core.ledger.trace_tail import list_segment, segments
+from core.records.run import RunStatus
 from core.traces.writer import partition
 
 DEMO_NAME = "workspace-demo"
@@ -99,31 +104,37 @@ def _prepare(config: Config, demo: bool, force: bool, models: bool, report: Repo
                 where=str(config.home),
                 next_step="Give another folder with --home.",
             )
-        added = tuple(run for folder in shipped_folders() if (run := _take_over(config, store, folder, report)))
+        head = prepared.evidence_head()
+        entries = EvidenceLedger(prepared.EVIDENCE).entries()
+        shipped = [body for entry, body in entries if entry.kind == EntryKind.RUN_SHIPPED]
+        added = tuple(body["run_id"] for body in shipped if _take_over(config, store, body, report))
+        for entry, body in entries:
+            if entry.kind == EntryKind.RUN_AMENDED:
+                _mark_amended(store, body)
         workspace_class = store.workspace_class
-    runs = tuple(folder.name for folder in shipped_folders())
-    mark_prepared(config.home, runs, workspace_class)
+    runs = tuple(body["run_id"] for body in shipped)
+    prepared.mark_prepared(config.home, head, runs, workspace_class)
     name, failure = _convert_backbone(config, report) if models else (None, None)
     return Prepared(config.home, workspace_class, runs, added, name, failure)
 
 
-def _take_over(config: Config, store: Store, folder: Path, report: Report) -> str | None:
-    """Copy a shipped run's parts and list them; returns its id, or None where it stood there already."""
-    manifest = read_manifest(folder)
+def _take_over(config: Config, store: Store, shipped: dict[str, Any], report: Report) -> bool:
+    """Copy a shipped run's files, register it and list its parts; returns False where it stood there already."""
+    run_id = str(shipped["run_id"])
     with store.read() as conn:
-        if get_run(conn, manifest.run_id) is not None:
-            return None
-    report(f"Taking over the shipped run {manifest.run_id} ({manifest.kind}, {manifest.stored:,} executions) ...")
-    target = partition(config.traces, manifest.evidence_class, manifest.run_id)
-    parts = read_parts(folder)
-    if found := problems(folder, parts):
-        raise EvidenceMissing(" ".join(found), where=str(folder), next_step="Restore data/evidence from the release.")
-    for file in sorted(p for p in folder.iterdir() if p.is_file()):
+        if get_run(conn, run_id) is not None:
+            return False
+    report(f"Taking over the shipped run {run_id} ({shipped['run_kind']}, {shipped['rows']:,} executions) ...")
+    source = prepared.EVIDENCE / "runs" / run_id
+    _check_files(source, shipped["files"])
+    manifest = read_manifest(source)
+    target = partition(config.traces, manifest.evidence_class, run_id)
+    for file in sorted(p for p in source.iterdir() if p.is_file()):
         _copy(file, target / file.name)
     with store.write() as tx:
         register_run(tx, manifest)
         listed = {s.path for s in segments(tx.conn)}
-        for part in parts.values():
+        for part in read_parts(source).values():
             path = (target / f"{part.name}.parquet").relative_to(config.home).as_posix()
             if path not in listed:
                 list_segment(
@@ -134,9 +145,39 @@ def _take_over(config: Config, store: Store, folder: Path, report: Report) -> st
                     min_id=part.min_id,
                     max_id=part.max_id,
                     evidence_class=manifest.evidence_class,
-                    run_id=manifest.run_id,
+                    run_id=run_id,
                 )
-    return manifest.run_id
+    return True
+
+
+def damaged_files(run: Path, files: Mapping[str, str]) -> list[str]:
+    """Return the names of a shipped run's files that are missing or not those that its ledger entry names.
+
+    Parameters
+    ----------
+    run : the run's folder.
+    files : the entry's files, path -> SHA-256; those of other folders are left out.
+    """
+    own = {Path(path).name: digest for path, digest in files.items() if Path(path).parent.name == run.name}
+    return [n for n, digest in sorted(own.items()) if not (run / n).is_file() or sha256_file(run / n) != digest]
+
+
+def _check_files(run: Path, files: Mapping[str, str]) -> None:
+    if damaged := damaged_files(run, files):
+        raise EvidenceMissing(
+            f"A file of a shipped run is missing or not the one that was shipped: {', '.join(damaged)}.",
+            where=str(run),
+            next_step="Restore data/evidence from the release.",
+        )
+
+
+def _mark_amended(store: Store, amended: dict[str, Any]) -> None:
+    """Mark a shipped run as replaced, where both runs stand in the workspace and it is not marked yet."""
+    with store.read() as conn:
+        old, new = (get_run(conn, amended[name]) for name in ("run_id", "replaced_by"))
+    if old is not None and new is not None and old.status is not RunStatus.AMENDED:
+        with store.write() as tx:
+            amend_run(tx, old.run_id, new.run_id, amended["reason"] or "amended")
 
 
 def _copy(source: Path, target: Path) -> Path:

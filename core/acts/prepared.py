@@ -1,4 +1,4 @@
-"""The mark of a workspace that is whole: which shipped runs it took over. Light: every command asks it first."""
+"""The mark of a workspace that is whole: which state of the shipped evidence it took over. Light: all commands ask."""
 
 from __future__ import annotations
 
@@ -6,30 +6,38 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from core.config import DATA, Config
 
-SHIPPED_RUNS = DATA / "evidence" / "runs"
-"""One folder a shipped run: `manifest.json` and its Parquet parts."""
+EVIDENCE = DATA / "evidence"
+"""The committed evidence: its ledger, the ledger's head, and a folder a shipped run."""
 PREPARED = "prepared.json"
 
 
-def shipped_folders() -> list[Path]:
-    """Return the folders of the shipped runs, in the order of their ids."""
-    return sorted(p.parent for p in SHIPPED_RUNS.glob("*/manifest.json"))
+def evidence_head() -> str | None:
+    """Return the hash of the evidence ledger's last entry, or None where nothing is shipped."""
+    head = _json_object(EVIDENCE / "head.json").get("hash")
+    return head if isinstance(head, str) else None
 
 
 def is_prepared(config: Config) -> bool:
-    """Return whether the workspace has a store and every run that this checkout ships."""
-    try:
-        taken = json.loads((config.home / PREPARED).read_bytes())["runs"]
-        return config.store.is_file() and set(taken) >= {folder.name for folder in shipped_folders()}
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    """Return whether the workspace has a store and everything that this checkout ships."""
+    mark = _json_object(config.home / PREPARED)
+    return "evidence_head" in mark and mark["evidence_head"] == evidence_head() and config.store.is_file()
 
 
-def mark_prepared(home: Path, runs: Sequence[str], workspace_class: str) -> None:
+def mark_prepared(home: Path, head: str | None, runs: Sequence[str], workspace_class: str) -> None:
     """Write the mark; the last step of preparing."""
+    mark = {"evidence_head": head, "runs": list(runs), "workspace_class": workspace_class}
     temporary = home / f".{PREPARED}.{os.getpid()}.tmp"
-    temporary.write_text(json.dumps({"runs": list(runs), "workspace_class": workspace_class}) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(mark) + "\n", encoding="utf-8")
     temporary.replace(home / PREPARED)
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from core.acts.prepared import is_prepared, shipped_folders
+from core.acts import prepared
 from core.cli.base import Result, Subparsers
 from core.cli.up import running_at
-from core.config import DATA, ROOT, Config
+from core.config import ROOT, Config
 from core.errors import DuebookError
 
 BASE = ("requirements.txt",)
@@ -169,33 +169,31 @@ def _workspace(config: Config) -> Iterator[Line]:
         yield Line(
             "workspace", State.FAIL, f"{text}. {report.findings[0].sentence}", "Run `python -m core ledger verify`."
         )
-    if not is_prepared(config):
+    if not prepared.is_prepared(config):
         yield Line("workspace", State.WARN, "not all shipped runs are in it.", "Run `python -m core prepare`.")
 
 
 def _evidence(config: Config) -> Iterator[Line]:
-    from core.evaluation.run_files import problems, read_manifest, read_parts
+    from core.acts.prepare import damaged_files
     from core.ledger.evidence_ledger import EvidenceLedger
+    from core.ledger.kinds import EntryKind
 
-    report = EvidenceLedger().verify()
+    restore = "Restore data/evidence from the release."
+    ledger = EvidenceLedger(prepared.EVIDENCE)
+    report = ledger.verify()
     if not report.ok:
-        yield Line(
-            "evidence ledger", State.FAIL, report.findings[0].sentence, "Restore data/evidence from the release."
-        )
-    else:
-        yield Line("evidence ledger", State.OK, f"{report.count:,} entries, verified")
-    folders = shipped_folders()
-    if not folders:
-        yield Line("shipped evidence", State.WARN, f"no run in {(DATA / 'evidence').relative_to(ROOT)}.")
-    for folder in folders:
-        manifest = read_manifest(folder)
-        name = f"shipped run {manifest.run_id}"
-        if found := problems(folder, read_parts(folder)):
-            yield Line(name, State.FAIL, " ".join(found), "Restore data/evidence from the release.")
+        yield Line("evidence ledger", State.FAIL, report.findings[0].sentence, restore)
+        return
+    yield Line("evidence ledger", State.OK, f"{report.count:,} entries, verified")
+    shipped = [body for entry, body in ledger.entries() if entry.kind == EntryKind.RUN_SHIPPED]
+    if not shipped:
+        yield Line("shipped evidence", State.WARN, "no run was shipped.")
+    for run in shipped:
+        name = f"shipped run {run['run_id']}"
+        if damaged := damaged_files(prepared.EVIDENCE / "runs" / run["run_id"], run["files"]):
+            yield Line(name, State.FAIL, f"missing or not as shipped: {', '.join(damaged)}.", restore)
         else:
-            yield Line(
-                name, State.OK, f"{manifest.kind}, {manifest.status}, {manifest.stored:,} executions, files intact"
-            )
+            yield Line(name, State.OK, f"{run['run_kind']}, {run['rows']:,} executions, files as shipped")
 
 
 def _console(config: Config) -> Iterator[Line]:

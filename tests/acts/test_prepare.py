@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,16 @@ from core.acts import prepared
 from core.acts.prepare import PrepareRefused, prepare
 from core.acts.prepared import is_prepared
 from core.config import ROOT, Config
-from core.errors import ConfigError, EvidenceMissing, MissingPackage
+from core.errors import ConfigError, EvidenceMissing, LedgerCorrupt, MissingPackage
 from core.evaluation.run_files import Part, write_manifest, write_parts
 from core.hashing import sha256_file
+from core.ledger.evidence_ledger import EvidenceLedger
+from core.ledger.kinds import EntryKind, RunAmended, RunShipped
 from core.ledger.ledger import verify
 from core.ledger.run_store import runs
 from core.ledger.store import open_workspace
 from core.ledger.trace_tail import segments
+from core.records.run import RunStatus
 from core.traces.writer import write_part
 from core.views.views import Views
 from tests.pages.homes import executions, manifest
@@ -33,26 +37,40 @@ RUNS = ("0192f0c1-0000-7000-8000-000000000001", "0192f0c1-0000-7000-8000-0000000
 
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder of two shipped runs of 80 executions in two parts each."""
-    folder = tmp_path / "evidence" / "runs"
-    monkeypatch.setattr(prepared, "SHIPPED_RUNS", folder)
+    """Return the folder of an evidence with two shipped runs of 80 executions in two parts each."""
+    evidence = tmp_path / "evidence"
+    monkeypatch.setattr(prepared, "EVIDENCE", evidence)
     for run_id in RUNS:
-        ship(folder, run_id)
-    return folder
+        ship(evidence, run_id)
+    return evidence
 
 
-def ship(folder: Path, run_id: str) -> None:
+def ship(evidence: Path, run_id: str, **changed: Any) -> None:
     traces = executions(run_id=run_id)
-    written = [write_part(folder.parent / "made", traces[n::2], f"shard-{n}") for n in (0, 1)]
-    run = folder / run_id
+    written = [write_part(evidence.parent / "made", traces[n::2], f"shard-{n}") for n in (0, 1)]
+    run = evidence / "runs" / run_id
     run.mkdir(parents=True)
     for segment in written:
         shutil.copy(segment.path, run)
-    write_parts(
-        run,
-        [Part(s.path.stem, s.rows, s.path.stat().st_size, s.sha256, s.min_id, s.max_id) for s in written],
+    parts = [Part(s.path.stem, s.rows, s.path.stat().st_size, s.sha256, s.min_id, s.max_id) for s in written]
+    write_parts(run, parts)
+    told = manifest(run_id, planned=len(traces), stored=len(traces), **changed)
+    write_manifest(run, told)
+    hashes = {name: getattr(told, name) for name in RunShipped.model_fields if name.endswith("_hash")}
+    body = RunShipped(
+        run_id=run_id,
+        run_kind=told.kind,
+        evidence_class=told.evidence_class,
+        origin=told.origin,
+        contract=told.contract,
+        contract_sha256=told.contract_sha256,
+        backbone_sha256=told.backbone_sha256,
+        rows=len(traces),
+        files={f"data/evidence/runs/{run_id}/{p.name}": sha256_file(p) for p in sorted(run.iterdir())}
+        | {"data/controlled/baseline_cache.jsonl": "0" * 64},
+        **hashes,
     )
-    write_manifest(run, manifest(run_id, planned=len(traces), stored=len(traces)))
+    EvidenceLedger(evidence).append(EntryKind.RUN_SHIPPED, body, f"run:{run_id}", "person:tester")
 
 
 @pytest.fixture
@@ -84,7 +102,7 @@ def test_a_new_workspace_holds_the_shipped_runs_and_verifies(shipped: Path, sett
     assert listed == [(f"traces/controlled/{run}/shard-{n}.parquet", 40, run) for run in RUNS for n in (0, 1)]
     for path, _, run in listed:
         assert run is not None
-        assert sha256_file(settings.home / path) == sha256_file(shipped / run / Path(path).name)
+        assert sha256_file(settings.home / path) == sha256_file(shipped / "runs" / run / Path(path).name)
     views = Views(settings)
     with views.snapshot() as snapshot:
         counted = snapshot.ask("trace", "SELECT run_id, count(*) AS n FROM trace GROUP BY 1 ORDER BY 1").table
@@ -103,13 +121,43 @@ def test_done_twice_it_changes_nothing(shipped: Path, settings: Config) -> None:
 
 
 def test_a_run_shipped_later_is_added(shipped: Path, settings: Config) -> None:
-    shutil.move(shipped / RUNS[1], shipped.parent / "later")
     prepare(settings)
     assert is_prepared(settings)
-    shutil.move(shipped.parent / "later", shipped / RUNS[1])
+    later = "0192f0c1-0000-7000-8000-000000000003"
+    ship(shipped, later)
     assert not is_prepared(settings)
-    assert prepare(settings).added == (RUNS[1],)
+    assert prepare(settings).added == (later,)
+    assert state(settings)[0] == [*RUNS, later]
+
+
+def test_files_that_the_evidence_ledger_does_not_name_are_no_evidence(shipped: Path, settings: Config) -> None:
+    """A shipping that was killed before its ledger entry leaves such a folder."""
+    shutil.copytree(shipped / "runs" / RUNS[0], shipped / "runs" / "0192f0c1-0000-7000-8000-000000000009")
+    assert prepare(settings).runs == RUNS
     assert state(settings)[0] == list(RUNS)
+
+
+def test_an_amended_run_is_marked_and_kept(shipped: Path, settings: Config) -> None:
+    prepare(settings)
+    later = "0192f0c1-0000-7000-8000-000000000003"
+    ship(shipped, later, amends=RUNS[0])
+    body = RunAmended(run_id=RUNS[0], replaced_by=later, reason="The device was written down wrongly.")
+    EvidenceLedger(shipped).append(EntryKind.RUN_AMENDED, body, f"run:{RUNS[0]}", "person:tester")
+    for _ in range(2):
+        prepare(settings)
+        with open_workspace(settings) as store, store.read() as conn:
+            marked = {m.run_id: (m.status, m.note) for m in runs(conn)}
+        assert marked[RUNS[0]] == (RunStatus.AMENDED, "The device was written down wrongly.")
+        assert marked[later] == (RunStatus.COMPLETE, "")
+    assert len(state(settings)[1]) == 6
+
+
+def test_an_evidence_ledger_that_does_not_verify_is_not_taken_over(shipped: Path, settings: Config) -> None:
+    ledger = shipped / "ledger.jsonl"
+    ledger.write_bytes(ledger.read_bytes().replace(b'"rows":80', b'"rows":81', 1))
+    with pytest.raises(LedgerCorrupt, match="Entry 2"):
+        prepare(settings)
+    assert not is_prepared(settings)
 
 
 @pytest.mark.parametrize("at", ["replace", "register", "commit", "marker"])
@@ -120,10 +168,10 @@ from pathlib import Path
 from core import config
 from core.acts import prepare as p, prepared
 from core.ledger.store import Tx
-prepared.SHIPPED_RUNS = Path({str(shipped)!r})
+prepared.EVIDENCE = Path({str(shipped)!r})
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 place = {{"replace": (Path, "replace"), "register": (p, "register_run"), "commit": (Tx, "seal"),
-          "marker": (p, "mark_prepared")}}[{at!r}]
+          "marker": (prepared, "mark_prepared")}}[{at!r}]
 if {at!r} == "commit":
     count = iter(range(3))
     whole = Tx.seal
@@ -151,7 +199,7 @@ def test_two_at_once_take_each_run_over_once(shipped: Path, settings: Config) ->
 from pathlib import Path
 from core import config
 from core.acts import prepare as p, prepared
-prepared.SHIPPED_RUNS = Path({str(shipped)!r})
+prepared.EVIDENCE = Path({str(shipped)!r})
 print(len(p.prepare(config.load({str(settings.home)!r})).added))
 """
     children = [
@@ -164,15 +212,16 @@ print(len(p.prepare(config.load({str(settings.home)!r})).added))
 
 
 def test_a_damaged_shipped_file_is_named_and_nothing_of_its_run_is_taken_over(shipped: Path, settings: Config) -> None:
-    part = shipped / RUNS[1] / "shard-1.parquet"
+    part = shipped / "runs" / RUNS[1] / "shard-1.parquet"
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(bytes(data))
+    (part.parent / "parts.json").unlink()
     with pytest.raises(EvidenceMissing) as caught:
         prepare(settings)
     assert str(caught.value) == (
-        "The part shard-1.parquet is not the file that was written (its SHA-256 differs)."
-        f" ({shipped / RUNS[1]}) Restore data/evidence from the release."
+        "A file of a shipped run is missing or not the one that was shipped: parts.json, shard-1.parquet."
+        f" ({part.parent}) Restore data/evidence from the release."
     )
     assert not is_prepared(settings)
     assert state(settings)[0] == [RUNS[0]]
@@ -271,7 +320,9 @@ def test_the_mark_of_another_time_is_not_trusted(shipped: Path, settings: Config
     prepare(settings)
     (settings.home / "prepared.json").write_text("[]")
     assert not is_prepared(settings)
-    (settings.home / "prepared.json").write_text(json.dumps({"runs": RUNS}))
+    (settings.home / "prepared.json").write_text(json.dumps({"evidence_head": None}))
+    assert not is_prepared(settings)
+    (settings.home / "prepared.json").write_text(json.dumps({"evidence_head": prepared.evidence_head()}))
     assert is_prepared(settings)
     settings.store.rename(settings.home / "gone")
     assert not is_prepared(settings)

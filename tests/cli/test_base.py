@@ -269,7 +269,7 @@ def test_every_group_answers_help(name: str, capsys: pytest.CaptureFixture[str])
 def test_a_missing_workspace_is_prepared_by_the_first_command_that_needs_one(
     command: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.acts.prepared.SHIPPED_RUNS", tmp_path / "no runs")
+    monkeypatch.setattr("core.acts.prepared.EVIDENCE", tmp_path / "no runs")
     command(say())
     assert main(["trial"]) == 0
     assert not (tmp_path / "home").exists()

@@ -18,7 +18,7 @@ from core.errors import MissingPackage
 
 @pytest.fixture(autouse=True)
 def _no_shipped_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared, "SHIPPED_RUNS", tmp_path / "none")
+    monkeypatch.setattr(prepared, "EVIDENCE", tmp_path / "none")
 
 
 def ask(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, list[dict[str, Any]]]]:

@@ -33,7 +33,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         # The shipped evidence is not what is tested here.
         code = (
             "import sys; from pathlib import Path; from core.acts import prepared; from core.cli import main;"
-            "prepared.SHIPPED_RUNS = Path('/nowhere'); sys.exit(main(sys.argv[1:]))"
+            "prepared.EVIDENCE = Path('/nowhere'); sys.exit(main(sys.argv[1:]))"
         )
         command = [sys.executable, "-c", code, "--home", str(home), "up", "--port", str(port), *options]
         child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -156,7 +156,7 @@ def test_a_console_that_ends_by_itself_is_a_sentence(start: Start, tmp_path: Pat
 def test_a_number_that_is_no_port_is_refused(
     port: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepared, "SHIPPED_RUNS", tmp_path / "none")
+    monkeypatch.setattr(prepared, "EVIDENCE", tmp_path / "none")
     assert main(["up", f"--port={port}"]) == 2
     assert capsys.readouterr().err == f"{port} is not a port. Give a number from 1 to 65535.\n"
 
