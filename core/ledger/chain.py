@@ -14,6 +14,8 @@ from core.hashing import canonical_json, sha256_hex
 
 PREFIX = b"duebook-entry-1\n"
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def canonical(value: Any) -> bytes:
     """Return the RFC 8785 bytes of a JSON value that holds no float and no integer beyond 2^53.
@@ -21,7 +23,7 @@ def canonical(value: Any) -> bytes:
     For such values the standard library writes the same bytes, thirty times faster; only the order of keys outside
     ASCII differs, and those go the slow way. A property test holds the two equal.
     """
-    fast = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    fast = _ENCODER.encode(value)
     return fast.encode() if fast.isascii() else canonical_json(value)
 
 

@@ -41,6 +41,8 @@ class Texts:
 
     def visit(self, entry: Entry, body: dict[str, Any]) -> None:
         """Note the texts an entry introduces."""
+        if '"text":' not in entry.body:
+            return
         old = {ref["text"] for ref in _refs(body.get("before"))}
         for ref in _refs(body.get("after")):
             if ref["text"] not in old:

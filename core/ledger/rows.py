@@ -208,14 +208,14 @@ def to_columns(row: StateRow) -> dict[str, Any]:
     return values
 
 
-def from_columns(row_type: type[RowT], columns: Mapping[str, Any], text_hashes: Mapping[int, str]) -> RowT:
-    """Return the model of a stored row; `text_hashes` gives the hash of every text it points to."""
+def from_columns(row_type: type[RowT], columns: Mapping[str, Any]) -> RowT:
+    """Return the model of a stored row; beside each `<field>_id` stands that text's hash, `<field>_sha256`."""
     texts = text_fields(row_type)
     values: dict[str, Any] = {}
     for name in row_type.model_fields:
         if name in texts:
             text_id = columns[f"{name}_id"]
-            values[name] = None if text_id is None else TextRef(text=text_id, sha256=text_hashes[text_id])
+            values[name] = None if text_id is None else TextRef(text=text_id, sha256=columns[f"{name}_sha256"])
         else:
             values[name] = columns[name]
     return row_type.model_validate(values)

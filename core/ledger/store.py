@@ -26,7 +26,9 @@ from typing import Any, TypeVar
 from sqlalchemy import (
     Connection,
     Engine,
+    FromClause,
     Insert,
+    Select,
     Table,
     Update,
     bindparam,
@@ -83,9 +85,27 @@ def _insert(table: Table) -> Insert:
 
 
 @cache
-def _stamp(table: Table, key_columns: tuple[str, ...]) -> Update:
+def _update(table: Table, key_columns: tuple[str, ...], columns: tuple[str, ...]) -> Update:
     where = [table.c[k] == bindparam(f"key_{k}") for k in key_columns]
-    return update(table).where(*where).values(last_seq=bindparam("stamp"))
+    return update(table).where(*where).values({name: bindparam(f"new_{name}") for name in columns})
+
+
+@cache
+def _fetch(row_type: type[StateRow]) -> Select[Any]:
+    """Return the query for one row by its key, with the hash of each text it points to."""
+    table = row_type.TABLE
+    joined: FromClause = table
+    hashes = []
+    for field in sorted(text_fields(row_type)):
+        one = schema.text.alias()
+        joined = joined.outerjoin(one, table.c[f"{field}_id"] == one.c.id)
+        hashes.append(one.c.sha256.label(f"{field}_sha256"))
+    where = [table.c[k] == bindparam(f"key_{k}") for k in row_type.KEY]
+    return select(table, *hashes).select_from(joined).where(*where)
+
+
+def _keyed(key_columns: tuple[str, ...], key: tuple[Any, ...]) -> dict[str, Any]:
+    return {f"key_{k}": v for k, v in zip(key_columns, key, strict=True)}
 
 
 class StoreDamaged(StoreError):
@@ -171,12 +191,13 @@ class Tx:
         """
         if new:
             return self.put_new(kind, [(body, row)], actor, identity)[0]
-        table, key = row.TABLE, tuple(getattr(row, k) for k in row.KEY)
-        where = [table.c[k] == v for k, v in zip(row.KEY, key, strict=True)]
-        if self.conn.execute(update(table).where(*where).values(**to_columns(row))).rowcount != 1:
+        columns = to_columns(row)
+        key = tuple(columns[k] for k in row.KEY)
+        values = {f"new_{name}": value for name, value in columns.items()} | _keyed(row.KEY, key)
+        if self.conn.execute(_update(row.TABLE, row.KEY, tuple(columns)), values).rowcount != 1:
             raise StoreError(f"{row.subject} is not in the store.")
         pending = self.append(kind, body, row.subject, actor, identity)
-        self.stamp(table, row.KEY, key, pending)
+        self.stamp(row.TABLE, row.KEY, key, pending)
         return pending
 
     def put_new(
@@ -257,11 +278,8 @@ class Tx:
             prev = p.hash
         self.conn.execute(_insert(schema.entry), rows)
         for (table, columns), stamps in self._stamps.items():
-            keyed = [
-                {**{f"key_{k}": v for k, v in zip(columns, key, strict=True)}, "stamp": p.seq}
-                for key, p in stamps.items()
-            ]
-            self.conn.execute(_stamp(table, columns), keyed)
+            keyed = [{**_keyed(columns, key), "new_last_seq": p.seq} for key, p in stamps.items()]
+            self.conn.execute(_update(table, columns, ("last_seq",)), keyed)
         self.conn.execute(_MOVE_HEAD, {"new_seq": seq, "new_hash": prev})
         self._pending.clear()
         self._stamps.clear()
@@ -427,15 +445,8 @@ def head_seq(conn: Connection) -> int:
 
 def fetch_row(conn: Connection, row_type: type[RowT], *key: Any) -> RowT | None:
     """Return a state row by its key, or None."""
-    table = row_type.TABLE
-    where = [table.c[k] == v for k, v in zip(row_type.KEY, key, strict=True)]
-    found = conn.execute(select(table).where(*where)).mappings().one_or_none()
-    if found is None:
-        return None
-    ids = [found[f"{f}_id"] for f in text_fields(row_type)]
-    query = select(schema.text.c.id, schema.text.c.sha256).where(schema.text.c.id.in_([i for i in ids if i]))
-    hashes: dict[int, str] = dict(conn.execute(query).all()) if any(ids) else {}
-    return from_columns(row_type, dict(found), hashes)
+    found = conn.execute(_fetch(row_type), _keyed(row_type.KEY, key)).mappings().one_or_none()
+    return None if found is None else from_columns(row_type, dict(found))
 
 
 def text_of(conn: Connection, ref: TextRef | None) -> str | None:

@@ -151,7 +151,7 @@ def _parsed(row: Row) -> tuple[Entry | None, dict[str, Any] | None]:
         return None, None
     entry = Entry(*row)
     try:
-        body = json.loads(entry.body, parse_float=_refused, parse_constant=_refused)
+        body = _DECODER.decode(entry.body)
         whole = isinstance(body, dict) and canonical(body) == entry.body.encode() and entry.kind in _KINDS
     except (ValueError, RecursionError, InputError):
         return entry, None
@@ -163,6 +163,9 @@ _KINDS = frozenset(k.value for k in EntryKind)
 
 def _refused(number: str) -> float:
     raise ValueError(f"{number} has no place in an entry")
+
+
+_DECODER = json.JSONDecoder(parse_float=_refused, parse_constant=_refused)
 
 
 def _hash(ledger_id: str, entry: Entry, *, prev: str | None = None, seq: int | None = None) -> str:

