@@ -28,6 +28,8 @@ OUTCOME_ICONS = {
     "wrong record": "✕",
     "wrong payload": "✕",
 }
+CELL = 500
+"""So many characters of a text are sent to a table's cell."""
 LIST_COLUMNS = (
     "outcome", "arm", "boundary", "family", "event_text", "score", "threshold", "null_reason", "seed", "delay",
     "evidence_class", "created_at", "episode_id", "trace_id",
@@ -57,8 +59,8 @@ def arms_table(traces: Iterable[Trace]) -> pd.DataFrame:
             "outcome": outcome(t),
             "score": float("nan") if t.score is None else t.score,
             "threshold": float("nan") if t.threshold is None else t.threshold,
-            "action": None if t.predicted_action is None else one_line(t.predicted_action),
-            "output": None if t.output is None else one_line(t.output),
+            "action": None if t.predicted_action is None else one_line(t.predicted_action, CELL),
+            "output": None if t.output is None else one_line(t.output, CELL),
         }
         for t in sorted(traces, key=lambda t: t.arm)
     ]
@@ -92,7 +94,7 @@ def decision_table(trace: Trace) -> pd.DataFrame:
             "record": one_line(d.record_id),
             "score": float("nan") if d.score is None else d.score,
             "fired": "● fired" if d.fired else "○ silent",
-            "event text": one_line(trace.events[d.event]) if d.event <= last else "",
+            "event text": one_line(trace.events[d.event], CELL) if d.event <= last else "",
         }
         for d in trace.decisions
     ]
@@ -101,7 +103,9 @@ def decision_table(trace: Trace) -> pd.DataFrame:
 
 def record_table(trace: Trace) -> pd.DataFrame:
     """Return every record as it stood when the final event came: `record`, `state`, `condition`, `payload`."""
-    rows = [(one_line(r.record_id), r.state, one_line(r.condition), one_line(r.payload)) for r in trace.records]
+    rows = [
+        (one_line(r.record_id), r.state, one_line(r.condition, CELL), one_line(r.payload, CELL)) for r in trace.records
+    ]
     return pd.DataFrame(rows, columns=["record", "state", "condition", "payload"])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from core.evaluation.claims import Claim
 from core.records.decision import NullReason
-from core.records.run import CriterionRow, Decided
+from core.records.run import CriterionRow, Decided, Manifest
 from core.records.trace import ArmName, Boundary, ErrorKind, StepName, StepStatus, Trace
 
 STEP_TITLES = {
@@ -182,3 +182,11 @@ def claim_evidence(claim: Claim, criteria: Sequence[CriterionRow]) -> str:
         return f"{claim.evidence_class} · {share_text(c.observed, c.ci_low, c.ci_high)} · n = {c.n:,}"
     met = sum(c.decision is Decided.MET for c in chosen)
     return f"{claim.evidence_class} · {met} of {len(chosen)} criteria met · n up to {max(c.n for c in chosen):,}"
+
+
+def run_words(run: Manifest) -> str:
+    """Return a run in one line: how much of it is stored, of which class, with what it was run."""
+    return (
+        f"Run {run.run_id}: {run.stored:,} of {run.planned:,} executions · class {run.evidence_class}, {run.origin} · "
+        f"{run.backbone} on {run.device}"
+    )

@@ -98,11 +98,8 @@ def outputs(trace: Trace) -> None:
     with right:
         show.text("Output", trace.output, missing="Not recorded.")
         show.text("Output without memory (paired C0)", trace.baseline_output, missing="No C0 run is paired.")
-    show.text(
-        "The backbone's own proposal (diagnostic, never the action)",
-        trace.model_action,
-        missing="Not asked on this path.",
-    )
+    proposal = "The backbone's own proposal (a diagnostic, never the action)"
+    show.text(proposal, trace.model_action, missing="Not asked on this path.", beside=False)
 
 
 def null_audit(trace: Trace) -> None:

@@ -140,6 +140,7 @@ def _drop(chosen: Filter, term: FilterTerm) -> None:
 
 def in_words(term: FilterTerm) -> str:
     """Return one term as a reader would say it."""
+    name = term.field.replace("_", " ")
     if term.op is FilterOp.IS:
-        return f"{term.field} {'undefined' if term.value == 'null' else 'defined'}"
-    return f"{term.field} {_WORDS[term.op]} {term.value}"
+        return f"{name} {'undefined' if term.value == 'null' else 'defined'}"
+    return f"{name} {_WORDS[term.op]} {term.value}"

@@ -9,8 +9,9 @@ import streamlit as st
 from core.evaluation.claims import Claim, ClaimStatus
 from core.figures.arms import share_bars
 from core.figures.tables import arm_shares, criteria_table, run_table
-from core.figures.wording import ARM_TITLES, claim_evidence
+from core.figures.wording import ARM_TITLES, claim_evidence, run_words
 from core.records.filter import Filter, FilterOp
+from core.records.run import Manifest
 from core.records.trace import ArmName
 from core.views.read import runs as ask_runs
 from core.views.read.standing import Standing
@@ -68,7 +69,7 @@ def _of_run(chosen: Filter, run_id: str) -> Filter:
     return chosen.without("run_id").with_term("run_id", FilterOp.EQ, run_id)
 
 
-def criteria(state: Standing) -> None:
+def criteria(opened: Opened, state: Standing, run: Manifest) -> None:
     """Show every criterion of the newest complete run's contract, and the way to its rows."""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.markdown("#### Criteria of the frozen contract", help=strings.CRITERIA_HELP, width="content")
@@ -85,7 +86,8 @@ def criteria(state: Standing) -> None:
             "n": st.column_config.NumberColumn(format="%d"),
         },
     )
-    st.caption(strings.GENERATOR_MATCHED)
+    st.caption(f"{literal(run_words(run))}. {strings.GENERATOR_MATCHED}")
+    show.asked(ask_runs.metrics(opened.snapshot, run.run_id))
 
 
 def arms(opened: Opened, run_id: str) -> None:
@@ -103,7 +105,7 @@ def arms(opened: Opened, run_id: str) -> None:
         show.queries(answer)
 
 
-def properties(state: Standing) -> None:
+def properties(opened: Opened, state: Standing, run: Manifest) -> None:
     """Count the six observable properties, each with the way to its rows."""
     st.markdown("#### Six observable properties, counted", help=strings.PROPERTIES_HELP)
     for start in (0, 3):
@@ -115,6 +117,7 @@ def properties(state: Standing) -> None:
                     sign = HOLDS[row.holds]
                     st.markdown(f"{literal(sign)} **{literal(row.k)} of {literal(row.n)}** episodes", width="content")
                     st.page_link(TRACES, label="Rows", icon=ARROW, query_params=address.of(state.rows_behind[row.item]))
+    show.asked(ask_runs.properties(opened.snapshot, run.run_id))
 
 
 def newest(opened: Opened, state: Standing) -> None:
@@ -122,9 +125,9 @@ def newest(opened: Opened, state: Standing) -> None:
     if state.run is None:
         states.empty(strings.NO_RUN, strings.RUN_NEXT, strings.RUN_COMMANDS)
         return
-    criteria(state)
+    criteria(opened, state, state.run)
     arms(opened, state.run.run_id)
-    properties(state)
+    properties(opened, state, state.run)
 
 
 def ledger(opened: Opened) -> None:

@@ -16,6 +16,8 @@ from pages._parts import strings
 from pages._parts.literal import literal
 
 _ROW_HEIGHT = 32
+SHOWN = 20_000
+"""An event may be 1 MiB long; so many of its characters are drawn."""
 
 
 def chart(figure: go.Figure, *, key: str, alt: str, table: pd.DataFrame | None = None) -> None:
@@ -39,11 +41,23 @@ def rows(table: pd.DataFrame, *, key: str, columns: Mapping[str, Any] | None = N
     )
 
 
-def text(label: str, body: str | None, *, missing: str = "—") -> None:
-    """Show a text of a user or a model under a label of ours, in a frame, exactly as it stands."""
-    with st.container(border=True, height="stretch"):
+def text(label: str, body: str | None, *, missing: str = "—", beside: bool = True) -> None:
+    """Show a text of a user or a model under a label of ours, in a frame, exactly as it stands.
+
+    Parameters
+    ----------
+    beside : whether it is as high as the frames beside it.
+    """
+    with st.container(border=True, height="stretch" if beside else "content"):
         st.caption(literal(label))
-        st.text(visible(body) if body is not None else missing)
+        st.text(missing if body is None else shortened(visible(body)))
+
+
+def shortened(body: str) -> str:
+    """Return a text as a page can bear it: its beginning, and how much more there is."""
+    if len(body) <= SHOWN:
+        return body
+    return f"{body[:SHOWN]}\n… and {len(body) - SHOWN:,} more characters; the export holds all of it."
 
 
 def facts(pairs: Mapping[str, str]) -> None:

@@ -63,7 +63,7 @@ def test_a_deep_link_to_a_filtered_list_on_a_fresh_server(home: Config, console:
     expect(here.page.get_by_role("heading", name="Traces")).to_be_visible()
     expect(here.page.get_by_text("8 executions")).to_be_visible()
     expect(here.page.get_by_text("Highest score first")).to_be_visible()
-    expect(here.page.get_by_text("no scheduler yet").first).to_be_visible()
+    expect(here.page.get_by_test_id("stMain")).to_contain_text("no scheduler yet")
 
 
 def test_a_deep_link_to_one_trace_on_a_fresh_server(home: Config, console: Start, tab: Open) -> None:

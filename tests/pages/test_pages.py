@@ -338,3 +338,23 @@ def test_a_trace_alone_in_the_workspace_has_no_neighbours_and_no_other_arms(show
     arms = next(d.value for d in app.dataframe if "arm" in d.value)
     assert len(arms) == 1
     assert not app.error
+
+
+def test_a_text_of_a_megabyte_is_cut_and_says_so(show: Show, tmp_path: Path) -> None:
+    made = trace(event_text="x" * 1_000_000, events=("short", "x" * 1_000_000))
+    app = show("pages/traces.py", build(tmp_path / "home", [made], [manifest()]), trace=made.trace_id)
+    assert not app.error
+    assert "and 980,000 more characters; the export holds all of it." in texts(app)
+
+
+def test_the_export_holds_exactly_what_is_filtered(tmp_path: Path) -> None:
+    from core.records.filter import Filter
+    from core.views.read.export import ExportFormat
+    from core.views.read.traces import field_names
+    from pages._parts.trace_list import exported
+
+    home = one_run(tmp_path / "home")
+    chosen = Filter.parse(["arm:eq:C3", "fired:eq:true"], field_names())
+    lines = exported(home, chosen, ExportFormat.JSONL).splitlines()
+    assert len(lines) == 8
+    assert all(b'"arm":"C3"' in line and b'"fired":true' in line for line in lines)
