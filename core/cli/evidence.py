@@ -27,6 +27,7 @@ def register(subparsers: Subparsers) -> None:
     amend.add_argument("run_id", metavar="RUN")
     amend.add_argument("--reason", required=True, metavar="T", help="what was wrong, and that no outcome led to it")
     amend.add_argument("--jobs", type=int, default=0, metavar="N", help="worker processes (default: one a core)")
+    amend.add_argument("--ship", action="store_true", help="make the amending run part of the project's evidence")
     amend.set_defaults(run=_amend)
 
 
@@ -57,10 +58,12 @@ def _freeze(args: argparse.Namespace, config: Config) -> Result:
 
 
 def _amend(args: argparse.Namespace, config: Config) -> Result:
+    from core.evaluation import ship
     from core.evaluation.amend import amend
     from core.evaluation.runs import Plan
 
     done = amend(config, args.run_id, args.reason, plan=Plan(jobs=args.jobs), report=progress)
+    shipped = ship.ship(config, done.new) if args.ship else None
     lines = [
         f"Run {done.old.run_id} is amended by run {done.new.run_id}: {done.reason}",
         "",
@@ -73,4 +76,6 @@ def _amend(args: argparse.Namespace, config: Config) -> Result:
         f"{len(done.changed):,} executions changed.",
         *(f"  {c.episode_id} {c.arm} {c.boundary}: {', '.join(c.columns) or 'missing'}" for c in done.changed[:20]),
     ]
-    return Result(done, "\n".join(lines))
+    if shipped is not None:
+        lines += ["", f"Shipped as {shipped.folder}."]
+    return Result({**vars(done), "shipped": shipped}, "\n".join(lines))

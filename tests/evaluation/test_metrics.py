@@ -150,7 +150,7 @@ def test_a_match_id_moves_with_all_its_arms_and_boundaries(make_rows: Make) -> N
     assert (found.ci_low, found.ci_high) == pytest.approx(by_hand(rows), abs=1e-12)
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(broken=st.sets(st.integers(0, 79), max_size=12), seed=st.integers(0, 5), copies=st.integers(1, 3))
 def test_duplicating_every_run_changes_no_value_and_no_interval(
     make_rows: Make, broken: set[int], seed: int, copies: int
