@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, model_validator
 
 from core.records.base import EventText, Instant, Noun, Text
 from core.records.event import EventLine
@@ -91,7 +91,7 @@ class Case(Noun):
     """The history, in order."""
     event: EventLine
     """What arrives at the end."""
-    trigger: bool
+    trigger: StrictBool
     """Whether any record should fire on the event."""
     expected_record: str | None = None
     """The record that should fire; None on negatives."""
@@ -122,8 +122,11 @@ class Case(Noun):
                 assert op.record is not None
                 if open_records.pop(op.record, None) is None:
                     raise ValueError(f"operation {n} cancels {op.record!r}, which is not open")
-        if self.trigger and self.expected_record not in seen:
-            raise ValueError(f"a positive needs an expected_record among its records, not {self.expected_record!r}")
+        if self.trigger:
+            if self.expected_record not in open_records:
+                raise ValueError(f"a positive needs an expected_record that is open, not {self.expected_record!r}")
+            if self.expected_payload != open_records[self.expected_record]:
+                raise ValueError(f"expected_payload is not the payload of record {self.expected_record!r}")
         if not self.trigger and (self.expected_record is not None or self.expected_payload is not None):
             raise ValueError("a negative has neither expected_record nor expected_payload")
         return self
