@@ -32,6 +32,22 @@ class Checked:
     """Whether it has exactly our columns."""
 
 
+RESIDENT_ROWS = 20_480
+"""So many of the newest rows are kept in memory: a run lies in 30 files, and opening those is most of a question."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """The readable files, by how they are read."""
+
+    resident: tuple[tuple[Path, Mark | None], ...] = ()
+    """The newest, to be copied into memory; the mark tells when to copy them again."""
+    exact: tuple[Path, ...] = ()
+    """Of exactly our columns."""
+    older: tuple[Path, ...] = ()
+    """Lacking some."""
+
+
 class Segments:
     """The listed segments of one workspace.
 
@@ -61,12 +77,18 @@ class Segments:
             checked[segment] = known if known is not None and known.mark == mark else self._check(segment, mark)
         self._checked = checked
 
-    def files(self) -> tuple[list[Path], list[Path]]:
-        """Return the readable files oldest first: those of exactly our columns, and those that lack some."""
-        usable = sorted((s.min_id, s) for s in self._listed if self._checked[s].problem is None)
-        return (
-            [self._path(s) for _, s in usable if self._checked[s].exact],
-            [self._path(s) for _, s in usable if not self._checked[s].exact],
+    def files(self) -> Files:
+        """Return the readable files, oldest first."""
+        usable = sorted((s for s in self._listed if self._checked[s].problem is None), key=lambda s: s.min_id)
+        room, resident = RESIDENT_ROWS, set()
+        for segment in reversed(usable):
+            if self._checked[segment].exact and segment.rows <= room:
+                resident.add(segment)
+                room -= segment.rows
+        return Files(
+            resident=tuple((self._path(s), self._checked[s].mark) for s in usable if s in resident),
+            exact=tuple(self._path(s) for s in usable if self._checked[s].exact and s not in resident),
+            older=tuple(self._path(s) for s in usable if not self._checked[s].exact),
         )
 
     @property
@@ -117,6 +139,17 @@ class Segments:
             f"The trace file {segment.path} is not the file that was listed (its SHA-256 differs); its"
             f" {segment.rows:,} executions are not shown."
         )
+
+
+def read(path: Path) -> pa.Table:
+    """Return a whole file.
+
+    Raises
+    ------
+    pa.ArrowException, OSError : it cannot be read.
+    """
+    with path.open("rb") as f:
+        return pq.read_table(f)
 
 
 def _mark(path: Path) -> Mark | None:

@@ -23,7 +23,7 @@ from core.errors import ViewError
 from core.traces.dataset import ARROW_SCHEMA, rows_from_json
 from core.views.answer import Answer, with_values
 from core.views.catalog import VIEW_NAMES, view_file
-from core.views.segments import Segments
+from core.views.segments import Files, Mark, Segments, read
 from core.views.tables import TABLES, StoreReader, StoreReading
 
 log = logging.getLogger(__name__)
@@ -97,6 +97,7 @@ class Views:
         self._segments = Segments(config.home, (config.traces, SHIPPED))
         self._seen: tuple[Any, ...] | None = None
         self._tail: tuple[str, ...] = ()
+        self._resident: tuple[tuple[Path, Mark | None], ...] = ()
         self._entries = 0
         self._as_of = 0
         self._connection = open_duckdb((config.traces, SHIPPED), memory)
@@ -146,14 +147,19 @@ class Views:
         first = self._seen is None or self._seen[0][0] != stamp[0]
         reading = self._reader.read(after_seq=0 if first else self._entries)
         self._segments.use(reading.segments)
+        files, newest = self._newest()
         cursor = self._connection.cursor()
         try:
             cursor.execute("BEGIN TRANSACTION")
             self._copy(cursor, reading, first)
+            if newest is not None:
+                _replace(cursor, "newest_trace", newest)
+            tail = bool(reading.tail)
+            cursor.execute(f"CREATE OR REPLACE VIEW stored_trace AS {stored_trace_sql(files, tail=tail)}")
             cursor.execute("COMMIT")
         finally:
             cursor.close()
-        self._tail, self._as_of = reading.tail, reading.as_of
+        self._tail, self._as_of, self._resident = reading.tail, reading.as_of, files.resident
         entries = reading.tables["entry"]
         if entries.num_rows:
             self._entries = entries["seq"][-1].as_py()
@@ -161,21 +167,37 @@ class Views:
             self._entries = 0
         self._seen = (stamp, self._segments.stamp())
 
+    def _newest(self) -> tuple[Files, pa.Table | None]:
+        """Return how files are read, and the newest ones as a table if they are others than before.
+
+        One that cannot be read is named and left out; the others are tried again.
+        """
+        while True:
+            files = self._segments.files()
+            if files.resident == self._resident:
+                return files, None
+            try:
+                return files, pa.concat_tables([ARROW_SCHEMA.empty_table(), *(read(p) for p, _ in files.resident)])
+            except (pa.ArrowException, OSError) as e:
+                if not self._segments.find_damaged():
+                    raise ViewError(f"The newest trace files cannot be read: {e}.") from e
+
     def _copy(self, cursor: duckdb.DuckDBPyConnection, reading: StoreReading, first: bool) -> None:
         for name, table in reading.tables.items():
-            cursor.register("incoming", table)
             if name == "entry" and not first:
+                cursor.register("incoming", table)
                 cursor.execute("INSERT INTO store_entry SELECT * FROM incoming")
+                cursor.unregister("incoming")
             else:
-                cursor.execute(f"CREATE OR REPLACE TABLE store_{name} AS SELECT * FROM incoming")
-            cursor.unregister("incoming")
+                _replace(cursor, f"store_{name}", table)
         if first or reading.tail != self._tail:
-            cursor.register("incoming", rows_from_json(reading.tail))
-            cursor.execute("CREATE OR REPLACE TABLE trace_tail AS SELECT * FROM incoming")
-            cursor.unregister("incoming")
-        exact, older = self._segments.files()
-        sql = stored_trace_sql(exact, older, tail=bool(reading.tail))
-        cursor.execute(f"CREATE OR REPLACE VIEW stored_trace AS {sql}")
+            _replace(cursor, "trace_tail", rows_from_json(reading.tail))
+
+
+def _replace(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    cursor.register("incoming", table)
+    cursor.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM incoming")
+    cursor.unregister("incoming")
 
 
 def open_duckdb(folders: Sequence[Path], memory: str) -> duckdb.DuckDBPyConnection:
@@ -207,38 +229,38 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def stored_trace_sql(files: Sequence[Path], older: Sequence[Path] = (), *, tail: bool = True) -> str:
-    """Return the query over listed files and the tail.
+def stored_trace_sql(files: Files, *, tail: bool = True) -> str:
+    """Return the query over the listed files and the tail.
 
     Files of exactly our columns are read as they are: uniting columns by name reads every footer on every query
     (139 files: 900 ms against 70). Files that lack a newer column are united; the tail's types then hold.
 
     Parameters
     ----------
-    files : of exactly our columns.
-    older : lacking some.
-    tail : whether the tail has rows, or nothing else is there to give the columns.
+    tail : whether the tail has rows.
     """
 
-    def read(paths: Sequence[Path], options: str) -> str:
+    def read_parquet(paths: Sequence[Path], options: str = "") -> str:
         # The newest first: a list of the newest rows then skips the other files by their statistics.
         names = ", ".join(quoted(str(p)) for p in reversed(paths))
         return f"SELECT * FROM read_parquet([{names}], hive_partitioning = false{options})"
 
-    parts = ([read(files, "")] if files else []) + ([read(older, ", union_by_name = true")] if older else [])
-    if tail or older or not parts:
-        parts.insert(0, "SELECT * FROM trace_tail")
+    parts = ["SELECT * FROM newest_trace"] if files.resident or not files.exact else []
+    if tail or files.older:
+        parts.append("SELECT * FROM trace_tail")
+    if files.exact:
+        parts.append(read_parquet(files.exact))
+    if files.older:
+        parts.append(read_parquet(files.older, ", union_by_name = true"))
     return " UNION ALL BY NAME ".join(parts)
 
 
 def _make_schema(connection: duckdb.DuckDBPyConnection) -> None:
     """Make empty tables and all views over them; a refresh replaces what is below the views."""
-    empty = {f"store_{t.name}": t.schema.empty_table() for t in TABLES} | {"trace_tail": ARROW_SCHEMA.empty_table()}
-    for name, table in empty.items():
-        connection.register("incoming", table)
-        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")
-        connection.unregister("incoming")
-    connection.execute(f"CREATE VIEW stored_trace AS {stored_trace_sql(())}")
+    empty = {f"store_{t.name}": t.schema.empty_table() for t in TABLES}
+    for name, table in (empty | dict.fromkeys(("trace_tail", "newest_trace"), ARROW_SCHEMA.empty_table())).items():
+        _replace(connection, name, table)
+    connection.execute(f"CREATE VIEW stored_trace AS {stored_trace_sql(Files())}")
     make_views(connection)
 
 

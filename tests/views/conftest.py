@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -19,10 +20,17 @@ def rows() -> list[Trace]:
 
 @pytest.fixture(scope="session")
 def views(rows: list[Trace], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Views]:
-    """Open the shared store."""
-    views = Views(store_of(tmp_path_factory.mktemp("views") / "home", rows[:36], rows[36:]))
-    yield views
-    views.close()
+    """Open the shared store; one of its three segments is kept in memory, two are read from disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        config = store_of(tmp_path_factory.mktemp("views") / "home", rows[:36], rows[36:])
+        largest = max(Counter(t.run_id for t in rows[:36]).values())
+        patch.setattr("core.views.segments.RESIDENT_ROWS", largest)
+        views = Views(config)
+        with views.snapshot() as snapshot:
+            shape = str(snapshot.ask("", "SELECT sql FROM duckdb_views() WHERE view_name = 'stored_trace'").rows())
+            assert all(part in shape for part in ("newest_trace", "trace_tail", "read_parquet"))
+        yield views
+        views.close()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from core.acts.compact import compact_tail
@@ -20,6 +21,8 @@ from core.records.filter import Filter
 from core.records.record import RecordState
 from core.records.run import RunStatus
 from core.records.trace import ArmName, Boundary, EvidenceClass, Origin, Trace
+from core.traces.dataset import to_table
+from core.traces.writer import write_parquet
 from core.views.catalog import FOLDER, HEADER, VIEW_NAMES, parse, view_file
 from core.views.read import ledger, overview, runs
 from core.views.read.traces import (
@@ -34,7 +37,7 @@ from core.views.read.traces import (
     totals,
 )
 from core.views.views import Snapshot, Views
-from tests.views.made import made_trace, made_traces, store_of
+from tests.views.made import list_part, made_trace, made_traces, store_of, written
 
 GRAIN = {
     "trace": ["trace_id"],
@@ -287,9 +290,6 @@ def damaged(path: Path, how: str) -> str:
         path.unlink()
         return "is missing"
     if how == "swapped":
-        from core.traces.dataset import to_table
-        from core.traces.writer import write_parquet
-
         write_parquet(path, to_table(made_traces(99, 40)))
         return "and was listed with"
     path.write_bytes({"cut": data[:-20], "foreign": b"hello", "empty": b""}[how])
@@ -315,29 +315,56 @@ def test_a_damaged_segment_is_named_and_the_others_are_still_shown(tmp_path: Pat
     views.close()
 
 
-def test_damage_inside_a_file_is_named_once_met_and_left_out_from_then_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("resident", [True, False])
+def test_damage_inside_a_file_is_named_once_met_and_left_out_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident: bool
+) -> None:
+    if not resident:
+        monkeypatch.setattr("core.views.segments.RESIDENT_ROWS", 0)
     rows = [made_trace(random.Random(n), n, run_id=f"run-{n % 2}", evidence_class="demo") for n in range(400)]
     config = store_of(tmp_path / "home", rows)
     path = sorted(config.traces.rglob("*.parquet"))[0]
     data = bytearray(path.read_bytes())
     data[4 : len(data) // 2] = bytes(len(data) // 2 - 4)  # the pages, not the footer
     path.write_bytes(bytes(data))
+    sentence = f"The trace file {path.relative_to(config.home).as_posix()} is not the file that was listed"
     views = Views(config)
-    name = path.relative_to(config.home).as_posix()
-    with views.snapshot() as snapshot:
-        assert snapshot.problems == ()
-        with pytest.raises(ViewError) as refused:
-            snapshot.ask("trace", "SELECT * FROM trace")
-        assert refused.value.message.startswith(f"The trace file {name} is not the file that was listed")
+    if not resident:
+        with views.snapshot() as snapshot:
+            assert snapshot.problems == ()
+            with pytest.raises(ViewError) as refused:
+                snapshot.ask("trace", "SELECT * FROM trace")
+            assert refused.value.message.startswith(sentence)
     with views.snapshot() as snapshot:
         assert count(snapshot, Filter()) == 200
         assert len(snapshot.problems) == 1
+        assert snapshot.problems[0].startswith(sentence)
+    views.close()
+
+
+def test_a_segment_of_an_older_version_is_read_and_its_missing_columns_are_undefined(tmp_path: Path) -> None:
+    rows = [made_trace(random.Random(n), n, run_id=f"run-{n}", evidence_class="demo") for n in range(3)]
+    config = load(tmp_path / "home")
+    old, new = written(config.traces, rows[:2])
+    with old.path.open("rb") as f:
+        fewer = pq.read_table(f).drop_columns(["store_reopened", "seed"])
+    write_parquet(old.path, fewer)
+    with open_workspace(config, create=True) as store, store.write() as tx:
+        for part in (old, new):
+            list_part(tx, config, part)
+        append(tx, rows[2])
+    views = Views(config)
+    with views.snapshot() as snapshot:
+        assert snapshot.problems == ()
+        found = snapshot.ask("trace", "SELECT trace_id, seed, store_reopened, arm FROM trace ORDER BY 1").rows()
+        assert [tuple(r.values()) for r in found] == [
+            (t.trace_id, None if t is rows[0] else t.seed, None if t is rows[0] else t.store_reopened, t.arm.value)
+            for t in rows
+        ]
     views.close()
 
 
 def test_a_segment_listed_outside_the_trace_folders_is_not_read(tmp_path: Path) -> None:
-    from tests.views.made import list_part, written
-
     config = store_of(tmp_path / "home", [])
     part = written(tmp_path / "home" / "elsewhere", [made_trace(random.Random(1), 1)])[0]
     with open_workspace(config) as store, store.write() as tx:

@@ -428,25 +428,30 @@ def find_id(snapshot: Snapshot, text: str) -> Found | None:
     text = text.strip()
     if not text or "\x00" in text:
         return None
-    partly: list[Found] = []
-    for kind, name in _LOOKED_UP:
-        for found in _look_up(snapshot, kind, name, text):
-            if found.id == text:
-                return found
-            partly.append(found)
-    ids = {f.id for f in partly}
+    found = _look_up(snapshot, text)
+    for f in found:
+        if f.id == text:
+            return f
+    ids = sorted({f.id for f in found})
     if len(ids) > 1:
-        shown = ", ".join(sorted(ids)[:2])
-        raise ViewError(f"Several ids begin with {text!r} ({shown}, ...).", next_step="Paste more of it.")
-    return partly[0] if partly else None
+        raise ViewError(f"Several ids begin with {text!r} ({', '.join(ids[:2])}, ...).", next_step="Paste more of it.")
+    return found[0] if found else None
 
 
-def _look_up(snapshot: Snapshot, kind: IdKind, name: str, text: str) -> list[Found]:
-    # A range and not starts_with: row groups are then skipped by their statistics.
-    test, values = (f"{name} >= ? AND {name} < ?", [text, text + _LAST])
-    if len(text) < PREFIX:
-        test, values = f"{name} = ?", [text]
-    rows = snapshot.ask(
-        VIEW, f"SELECT {name} AS id, count(*) AS n FROM trace WHERE {test} GROUP BY {name} ORDER BY id LIMIT 3", values
-    ).rows()
-    return [Found(kind, r["id"], r["n"], Filter.parse([f"{name}:eq:{r['id']}"], field_names())) for r in rows]
+def _look_up(snapshot: Snapshot, text: str) -> list[Found]:
+    parts: list[str] = []
+    values: list[str] = []
+    for place, (_, name) in enumerate(_LOOKED_UP):
+        # A range and not starts_with: row groups are then skipped by their statistics.
+        test = f"{name} = ?" if len(text) < PREFIX else f"{name} >= ? AND {name} < ?"
+        values += [text] if len(text) < PREFIX else [text, text + _LAST]
+        parts.append(
+            f"(SELECT {place} AS place, {name} AS id, count(*) AS n FROM trace WHERE {test} GROUP BY {name}"
+            " ORDER BY id LIMIT 3)"
+        )
+    rows = snapshot.ask(VIEW, f"{' UNION ALL '.join(parts)} ORDER BY place, id", values).rows()
+    return [
+        Found(kind, r["id"], r["n"], Filter.parse([f"{name}:eq:{r['id']}"], field_names()))
+        for r in rows
+        for kind, name in [_LOOKED_UP[r["place"]]]
+    ]

@@ -15,9 +15,12 @@
 WITH parsed AS (
     SELECT
         *,
-        from_json(records, '[{"record_id": "VARCHAR", "condition": "VARCHAR", "payload": "VARCHAR"}]') AS recs,
-        from_json(decisions, '[{"event": "BIGINT", "record_id": "VARCHAR"}]') AS decs,
-        json_array_length(events) AS n_events
+        -- Parsed only where a property looks at them.
+        CASE WHEN memory_write_ok IS NOT NULL
+            THEN from_json(records, '[{"record_id": "VARCHAR", "condition": "VARCHAR", "payload": "VARCHAR"}]')
+            END AS recs,
+        CASE WHEN arm = 'C3' THEN from_json(decisions, '[{"event": "BIGINT", "record_id": "VARCHAR"}]') END AS decs,
+        CASE WHEN arm = 'C3' THEN json_array_length(events) END AS n_events
     FROM trace
 ),
 -- An execution that a property does not look at has NULL.
