@@ -10,7 +10,7 @@ from core.errors import LedgerCorrupt
 from core.ledger import annotation_store
 from core.ledger.chain import entry_hash
 from core.ledger.ledger import NO_KEY, UNKEYED_CHAIN, UNKEYED_HEAD, Tampering, VerifyReport, head, verify
-from core.ledger.store import open_store
+from core.ledger.store import head_seq, open_store
 from tests.ledger.ledgers import ENTRIES, annotation, fill, filled, rehash, stored, tampering
 
 Do = Callable[[sqlite3.Connection], None]
@@ -196,6 +196,8 @@ def test_a_missing_head_row_is_named(path: Path) -> None:
         connection.execute("DELETE FROM ledger_head")
     report = verified(path)
     assert [f.sentence for f in report.findings] == ["The ledger's head row is missing."]
+    with open_store(path) as store, store.read() as conn, pytest.raises(LedgerCorrupt, match="head row is missing"):
+        head_seq(conn)
 
 
 def test_nothing_is_written_on_top_of_a_broken_end(path: Path) -> None:
