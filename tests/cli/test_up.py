@@ -53,9 +53,12 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def first_line(child: subprocess.Popen[str]) -> str:
+def opened(child: subprocess.Popen[str]) -> dict[str, Any]:
+    """Wait until `up` has answered, and return its document."""
     assert child.stdout is not None
-    return child.stdout.readline()
+    document: dict[str, Any] = json.loads(child.stdout.readline())
+    assert "error" not in document, document
+    return document
 
 
 def health(address: str) -> str:
@@ -85,7 +88,7 @@ def is_gone(pid: int) -> bool:
 def test_it_prints_its_address_and_a_signal_ends_both(number: signal.Signals, start: Start, tmp_path: Path) -> None:
     home, port = tmp_path / "mine", free_port()
     child = start(home, port, "--json")
-    document = json.loads(first_line(child))
+    document = opened(child)
     assert document["address"] == f"http://127.0.0.1:{port}"
     assert document["already_up"] is False
     assert document["pid"] == child.pid
@@ -102,7 +105,7 @@ def test_it_prints_its_address_and_a_signal_ends_both(number: signal.Signals, st
 
 def test_a_second_one_says_where_the_first_is(start: Start, tmp_path: Path) -> None:
     home, port = tmp_path / "mine", free_port()
-    first = json.loads(first_line(start(home, port, "--json")))
+    first = opened(start(home, port, "--json"))
     assert up.running_at(home) == first["address"]
     second = start(home, port)
     out, err = second.communicate(timeout=60)
@@ -118,7 +121,7 @@ def test_a_taken_port_moves_to_the_next_free_one(start: Start, tmp_path: Path) -
         taken.listen()
         port = taken.getsockname()[1]
         child = start(tmp_path / "mine", port, "--json")
-        document = json.loads(first_line(child))
+        document = opened(child)
         assert document["port"] > port
         assert health(document["address"]) == "ok"
         child.send_signal(signal.SIGTERM)
@@ -130,19 +133,19 @@ def test_a_taken_port_moves_to_the_next_free_one(start: Start, tmp_path: Path) -
 def test_a_parent_killed_outright_leaves_no_console_behind(start: Start, tmp_path: Path) -> None:
     home = tmp_path / "mine"
     child = start(home, free_port(), "--json")
-    document = json.loads(first_line(child))
+    document = opened(child)
     child.kill()
     child.wait()
     assert wait_until(lambda: is_gone(document["console_pid"]))
     assert wait_until(lambda: up.running_at(home) is None)
-    again = json.loads(first_line(start(home, document["port"], "--json")))
+    again = opened(start(home, document["port"], "--json"))
     assert again["port"] == document["port"]
 
 
 def test_a_console_that_ends_by_itself_is_a_sentence(start: Start, tmp_path: Path) -> None:
     home = tmp_path / "mine"
     child = start(home, free_port(), "--json")
-    document = json.loads(first_line(child))
+    document = opened(child)
     os.kill(document["console_pid"], signal.SIGKILL)
     _, err = child.communicate(timeout=30)
     assert child.returncode == 1
