@@ -8,6 +8,7 @@ from pages._parts.frame import guarded, open_page
 with open_page("app.py") as opened:
     with guarded("app.py"):
         state = front.standing(opened)
+        front.what_next(state)
         front.claims(state)
         front.newest(opened, state)
     with guarded("app.py"):

@@ -1,6 +1,6 @@
 """Takes the pictures of `docs/img` from a workspace: every page, light and dark, at two widths, and one execution.
 
-    python docs/screenshots.py HOME [--out docs/img]
+    python docs/screenshots.py HOME [--out docs/img] [--only overview-light]
 
 Needs a Chromium (DUEBOOK_CHROMIUM, default /usr/bin/chromium) and playwright; starts its own console on a free port.
 """
@@ -94,6 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("home", type=Path)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "img")
+    parser.add_argument("--only", default="", help="pictures whose name begins with this")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     with console(given.home.resolve()) as base, sync_playwright() as playwright:
@@ -102,6 +103,8 @@ def main() -> None:
             page = browser.new_context(color_scheme=scheme).new_page()
             for name, path in addresses(given.home).items():
                 for suffix, width in WIDTHS.items():
+                    if not f"{name}-{scheme}{suffix}".startswith(given.only):
+                        continue
                     take(page, f"{base}/{path}", given.out / f"{name}-{scheme}{suffix}.png", width)
             page.context.close()
         browser.close()

@@ -25,7 +25,7 @@ class Box(NamedTuple):
 
 
 BOXES = {
-    "write_event": Box(0, 1, "Write event"),
+    "write_event": Box(0, 1, "Write<br>event"),
     "writer": Box(1, 1, "Writer"),
     "payload": Box(2, 2, "Payload"),
     "condition": Box(2, 1, "Condition"),
@@ -34,11 +34,11 @@ BOXES = {
     "gate": Box(4.25, 1, "Trigger"),
     "retrieval": Box(5.25, 2, "Retrieval"),
     "intervention": Box(6.25, 2, "Intervention"),
-    "payload_output": Box(7.25, 2, "Output:<br>the payload"),
-    "null_path": Box(5.25, 1, "Null path:<br>nothing used"),
+    "payload_output": Box(7.25, 2, "Output:<br>the<br>payload"),
+    "null_path": Box(5.25, 1, "Null path:<br>nothing<br>used"),
     "backbone": Box(6.25, 0, "Frozen<br>backbone"),
     "proposal": Box(7.25, 1, "Proposal<br>(diagnostic)"),
-    "baseline_output": Box(7.25, 0, "Output:<br>the backbone's"),
+    "baseline_output": Box(7.25, 0, "Output:<br>the<br>backbone's"),
 }
 GATES = {
     ArmName.C0: "Trigger",
@@ -47,24 +47,24 @@ GATES = {
     ArmName.C3: "Trigger",
     ArmName.C4: "Trigger",
 }
-_HALF_WIDTH, _HALF_HEIGHT = 0.41, 0.27
+_HALF_WIDTH, _HALF_HEIGHT = 0.44, 0.27
 EDGES: dict[tuple[str, str], tuple[tuple[float, float], ...]] = {
-    ("write_event", "writer"): ((0.41, 1), (0.59, 1)),
-    ("writer", "payload"): ((1, 1.27), (1, 2), (1.59, 2)),
-    ("writer", "condition"): ((1.41, 1), (1.59, 1)),
-    ("payload", "retrieval"): ((2.41, 2), (4.84, 2)),
-    ("condition", "lifecycle"): ((2.41, 1), (2.84, 1)),
+    ("write_event", "writer"): ((0.44, 1), (0.56, 1)),
+    ("writer", "payload"): ((1, 1.27), (1, 2), (1.56, 2)),
+    ("writer", "condition"): ((1.44, 1), (1.56, 1)),
+    ("payload", "retrieval"): ((2.44, 2), (4.81, 2)),
+    ("condition", "lifecycle"): ((2.44, 1), (2.81, 1)),
     ("event", "lifecycle"): ((3.25, 0.27), (3.25, 0.73)),
-    ("lifecycle", "gate"): ((3.66, 1), (3.84, 1)),
+    ("lifecycle", "gate"): ((3.69, 1), (3.81, 1)),
     ("gate", "retrieval"): ((4.25, 1.27), (4.25, 1.5), (5.25, 1.5), (5.25, 1.73)),
-    ("retrieval", "intervention"): ((5.66, 2), (5.84, 2)),
-    ("intervention", "payload_output"): ((6.66, 2), (6.84, 2)),
-    ("gate", "null_path"): ((4.66, 1), (4.84, 1)),
+    ("retrieval", "intervention"): ((5.69, 2), (5.81, 2)),
+    ("intervention", "payload_output"): ((6.69, 2), (6.81, 2)),
+    ("gate", "null_path"): ((4.69, 1), (4.81, 1)),
     ("lifecycle", "null_path"): ((3.5, 0.73), (3.5, 0.45), (5.1, 0.45), (5.1, 0.73)),
-    ("null_path", "backbone"): ((5.66, 1), (6.25, 1), (6.25, 0.27)),
-    ("event", "backbone"): ((3.66, 0), (5.84, 0)),
-    ("backbone", "proposal"): ((6.45, 0.27), (6.45, 0.8), (6.84, 0.8)),
-    ("backbone", "baseline_output"): ((6.66, 0), (6.84, 0)),
+    ("null_path", "backbone"): ((5.69, 1), (6.25, 1), (6.25, 0.27)),
+    ("event", "backbone"): ((3.69, 0), (5.81, 0)),
+    ("backbone", "proposal"): ((6.45, 0.27), (6.45, 0.8), (6.81, 0.8)),
+    ("backbone", "baseline_output"): ((6.69, 0), (6.81, 0)),
 }
 """Every way from part to part, as the corners of its line."""
 
@@ -137,10 +137,8 @@ def _draw_box(figure: go.Figure, box: Box, *, lit: bool) -> None:
         line={"color": ACCENT if lit else "#8a8a8a", "width": 2 if lit else 1, "dash": "solid" if lit else "dot"},
         fillcolor=ACCENT_DEEP if lit else "rgba(0,0,0,0)",
     )
-    font = {"size": 12, "color": "#FFFFFF"} if lit else {"size": 12, "color": "#808080"}
-    figure.add_annotation(
-        x=box.x, y=box.y, text=f"<b>{box.title}</b>" if lit else box.title, showarrow=False, font=font
-    )
+    font = {"size": 11, "color": "#FFFFFF" if lit else "#808080"}
+    figure.add_annotation(x=box.x, y=box.y, text=box.title, showarrow=False, font=font)
 
 
 def _draw_way(figure: go.Figure, corners: tuple[tuple[float, float], ...], *, lit: bool) -> None:

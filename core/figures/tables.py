@@ -72,11 +72,11 @@ def audit_table(trace: Trace) -> pd.DataFrame:
 
     Returns
     -------
-    Columns `check` and `result` (icon and word); no row where the null path was not audited.
+    Columns `result` (icon and word) and `check`; no row where the null path was not audited.
     """
     words = {True: "✓ passed", False: "✕ failed", None: "— not recorded"}
-    rows = [(text, words[getattr(trace, name)]) for name, text in AUDIT_CHECKS.items()] if trace.null_trial else []
-    return pd.DataFrame(rows, columns=["check", "result"])
+    rows = [(words[getattr(trace, name)], text) for name, text in AUDIT_CHECKS.items()] if trace.null_trial else []
+    return pd.DataFrame(rows, columns=["result", "check"])
 
 
 def decision_table(trace: Trace) -> pd.DataFrame:

@@ -120,10 +120,15 @@ def properties(opened: Opened, state: Standing, run: Manifest) -> None:
     show.asked(ask_runs.properties(opened.snapshot, run.run_id))
 
 
-def newest(opened: Opened, state: Standing) -> None:
-    """Show the newest complete run, or what to do where there is none."""
+def what_next(state: Standing) -> None:
+    """Say what to do where no complete run is stored."""
     if state.run is None:
         states.empty(strings.NO_RUN, strings.RUN_NEXT, strings.RUN_COMMANDS)
+
+
+def newest(opened: Opened, state: Standing) -> None:
+    """Show the newest complete run: its criteria, arms and properties."""
+    if state.run is None:
         return
     criteria(opened, state, state.run)
     arms(opened, state.run.run_id)

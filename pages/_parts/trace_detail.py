@@ -78,8 +78,8 @@ def arms(opened: Opened, trace: Trace) -> None:
 _ARM_COLUMNS = {
     "score": st.column_config.NumberColumn(format="%.4f"),
     "threshold": st.column_config.NumberColumn(format="%.3g"),
-    "action": st.column_config.TextColumn("system's action", width="large"),
-    "output": st.column_config.TextColumn(width="large"),
+    "action": st.column_config.TextColumn("system's action", width=290),
+    "output": st.column_config.TextColumn(width=290),
 }
 
 

@@ -270,7 +270,7 @@ def test_a_trace_shows_its_sentence_steps_audit_and_other_arms(show: Show, tmp_p
     tables = {tuple(d.value.columns): d.value for d in app.dataframe}
     for step in ("Write", "Boundary", "Trigger decision", "Retrieval", "Intervention", "Null behaviour", "Output"):
         assert f"**{step}**" in said
-    assert list(tables[("check", "result")]["result"]) == ["✓ passed"] * 4
+    assert list(tables[("result", "check")]["result"]) == ["✓ passed"] * 4
     arms = next(t for c, t in tables.items() if c[0] == "arm")
     assert [a[:2] for a in arms["arm"]] == ["C0", "C1", "C2", "C3", "C4"]
 
