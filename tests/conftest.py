@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from core.config import ROOT
+
+# A busy machine is slow and not wrong: no example has a deadline, and drawing slowly is no failure.
+settings.register_profile("duebook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("duebook")
 
 
 @pytest.fixture(autouse=True)

@@ -13,26 +13,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import difflib
 import importlib
 import io
-import json
-import math
 import os
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from enum import Enum
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from core import clock
 from core import config as configuration
 from core.acts.prepared import is_prepared
+from core.cli.document import to_json
 from core.config import Config
 from core.errors import DuebookError, InputError, MissingPackage
 
@@ -149,37 +145,6 @@ def main(argv: Sequence[str]) -> int:
     if result.already_said:
         return result.exit_code
     return _answer(to_json(result.document) if as_json else result.text, result.exit_code)
-
-
-def to_json(document: Any) -> str:
-    """Return a document as JSON text: instants as RFC 3339, undefined numbers as null."""
-    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, bool | str | int) and not isinstance(value, Enum):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(k.value if isinstance(k, Enum) else k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(v) for v in (sorted(value) if isinstance(value, set | frozenset) else value)]
-    if isinstance(value, Enum):
-        return _plain(value.value)
-    if isinstance(value, datetime):
-        return clock.format_instant(value)
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Path):
-        return str(value)
-    if hasattr(value, "model_dump"):
-        return _plain(value.model_dump(mode="json"))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if hasattr(value, "tolist"):  # numpy scalars and arrays
-        return _plain(value.tolist())
-    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def build_parser(only: str | None) -> CommandParser:

@@ -116,6 +116,17 @@ def test_what_the_code_imports_is_pinned(tracked: list[Path]) -> None:
     assert unpinned == set()
 
 
+def test_a_page_stays_thin(tracked: list[Path]) -> None:
+    pages = [p for p in tracked if p == ROOT / "app.py" or p.parent == ROOT / "pages"]
+    assert len(pages) >= 3
+    assert [p.name for p in pages if len(p.read_text().splitlines()) >= 80] == []
+    sql = re.compile(r"""["']\s*(select|insert into|with \w+ as)\s""", re.I)
+    shown = [p for p in tracked if p.suffix == ".py" and p.is_relative_to(ROOT / "core" / "figures")]
+    shown += [p for p in tracked if p.suffix == ".py" and p.is_relative_to(ROOT / "pages")]
+    assert [str(p.relative_to(ROOT)) for p in shown if sql.search(p.read_text())] == []
+    assert sql.search("ask('SELECT 1')")
+
+
 def test_the_licence_is_apache_2() -> None:
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text[:100]
