@@ -185,13 +185,20 @@ class Views:
     def _copy(self, cursor: duckdb.DuckDBPyConnection, reading: StoreReading, first: bool) -> None:
         for name, table in reading.tables.items():
             if name == "entry" and not first:
-                cursor.register("incoming", table)
-                cursor.execute("INSERT INTO store_entry SELECT * FROM incoming")
-                cursor.unregister("incoming")
+                _append(cursor, "store_entry", table)
             else:
                 _replace(cursor, f"store_{name}", table)
-        if first or reading.tail != self._tail:
+        known = len(self._tail)
+        if first or reading.tail[:known] != self._tail:
             _replace(cursor, "trace_tail", rows_from_json(reading.tail))
+        elif len(reading.tail) > known:  # parsing a full tail takes seconds; a new trace is one row
+            _append(cursor, "trace_tail", rows_from_json(reading.tail[known:]))
+
+
+def _append(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    cursor.register("incoming", table)
+    cursor.execute(f"INSERT INTO {name} SELECT * FROM incoming")
+    cursor.unregister("incoming")
 
 
 def _replace(cursor: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:

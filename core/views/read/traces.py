@@ -408,7 +408,8 @@ class Found:
 
 
 _LAST = chr(0x10FFFF)
-_LOOKED_UP = (
+Place = tuple[IdKind, str]
+_LOOKED_UP: tuple[Place, ...] = (
     (IdKind.TRACE, "trace_id"),
     (IdKind.RUN, "run_id"),
     (IdKind.EPISODE, "episode_id"),
@@ -428,7 +429,10 @@ def find_id(snapshot: Snapshot, text: str) -> Found | None:
     text = text.strip()
     if not text or "\x00" in text:
         return None
-    found = _look_up(snapshot, text)
+    # The ids that row groups are ordered by come first: a pasted one is found without a scan.
+    found = _look_up(snapshot, text, _LOOKED_UP[:2])
+    if not any(f.id == text for f in found):
+        found += _look_up(snapshot, text, _present(snapshot, text, _LOOKED_UP[2:]))
     for f in found:
         if f.id == text:
             return f
@@ -438,20 +442,27 @@ def find_id(snapshot: Snapshot, text: str) -> Found | None:
     return found[0] if found else None
 
 
-def _look_up(snapshot: Snapshot, text: str) -> list[Found]:
-    parts: list[str] = []
-    values: list[str] = []
-    for place, (_, name) in enumerate(_LOOKED_UP):
-        # A range and not starts_with: row groups are then skipped by their statistics.
-        test = f"{name} = ?" if len(text) < PREFIX else f"{name} >= ? AND {name} < ?"
-        values += [text] if len(text) < PREFIX else [text, text + _LAST]
-        parts.append(
-            f"(SELECT {place} AS place, {name} AS id, count(*) AS n FROM trace WHERE {test} GROUP BY {name}"
-            " ORDER BY id LIMIT 3)"
-        )
-    rows = snapshot.ask(VIEW, f"{' UNION ALL '.join(parts)} ORDER BY place, id", values).rows()
-    return [
-        Found(kind, r["id"], r["n"], Filter.parse([f"{name}:eq:{r['id']}"], field_names()))
-        for r in rows
-        for kind, name in [_LOOKED_UP[r["place"]]]
-    ]
+def _begins(name: str, text: str) -> tuple[str, list[str]]:
+    # A range and not starts_with: row groups are then skipped by their statistics.
+    if len(text) < PREFIX:
+        return f"{name} = ?", [text]
+    return f"{name} >= ? AND {name} < ?", [text, text + _LAST]
+
+
+def _present(snapshot: Snapshot, text: str, places: Sequence[Place]) -> list[Place]:
+    """Return the columns that hold such an id, in one scan."""
+    tests = [_begins(name, text) for _, name in places]
+    asked = ", ".join(f"bool_or({test}) AS c{i}" for i, (test, _) in enumerate(tests))
+    row = snapshot.ask(VIEW, f"SELECT {asked} FROM trace", [v for _, values in tests for v in values]).one()
+    return [place for i, place in enumerate(places) if row[f"c{i}"]]
+
+
+def _look_up(snapshot: Snapshot, text: str, places: Sequence[Place]) -> list[Found]:
+    found = []
+    for kind, name in places:
+        test, values = _begins(name, text)
+        counted = f"SELECT {name} AS id, count(*) AS n FROM trace WHERE {test} GROUP BY {name} ORDER BY id LIMIT 3"
+        for row in snapshot.ask(VIEW, counted, values).rows():
+            chosen = Filter.parse([f"{name}:eq:{row['id']}"], field_names())
+            found.append(Found(kind, row["id"], row["n"], chosen))
+    return found
