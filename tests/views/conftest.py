@@ -29,8 +29,8 @@ def views(rows: list[Trace], tmp_path_factory: pytest.TempPathFactory) -> Iterat
         with views.snapshot() as snapshot:
             shape = str(snapshot.ask("", "SELECT sql FROM duckdb_views() WHERE view_name = 'stored_trace'").rows())
             assert all(part in shape for part in ("newest_trace", "trace_tail", "read_parquet"))
-        yield views
-        views.close()
+    yield views
+    views.close()
 
 
 @pytest.fixture
