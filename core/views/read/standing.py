@@ -64,10 +64,11 @@ def standing(config: Config) -> Standing:
     except EvidenceMissing:
         return Standing(None, (), {}, (), claims(None, None))
     rows = summary.rows_of(config, run)
-    criteria = summary.criteria(run, rows)
+    estimates = metrics.controlled(rows)
+    criteria = summary.criteria(run, rows, estimates=estimates)
     counted = tuple(properties(rows))
     diagnostic = summary.actuation_of(config, run)
     actuation = None if diagnostic is None else Outcome(diagnostic, _diagnosed(diagnostic, rows))
-    terms = {name: e.terms for name, e in metrics.controlled(rows).items()} | {p.item: p.terms for p in counted}
+    terms = {name: e.terms for name, e in estimates.items()} | {p.item: p.terms for p in counted}
     behind = {name: Filter.parse([*tokens, f"run_id:eq:{run.run_id}"], field_names()) for name, tokens in terms.items()}
     return Standing(run, criteria, behind, counted, claims(Outcome(run, criteria, counted), actuation))
