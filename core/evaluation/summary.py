@@ -6,6 +6,7 @@ Promise: nothing is read off an earlier answer; only a complete run enters a cri
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +19,12 @@ from core.evaluation import contract as contracts
 from core.evaluation import metrics, run_files
 from core.evaluation.actuation import agreement
 from core.evaluation.claims import Claim, Outcome, claims
+from core.evaluation.estimate import Estimate
 from core.evaluation.metrics import ArmRow, Disagreement
 from core.evaluation.properties import EvidenceRow, PropertyRow, evidence_row, properties
 from core.ledger.run_store import get_run, latest_complete, runs
 from core.ledger.store import open_workspace
 from core.records.run import CriterionRow, Decided, Manifest, RunStatus
-from core.records.trace import EvidenceClass
 from core.traces.writer import partition
 
 EVIDENCE = DATA / "evidence"
@@ -63,8 +64,18 @@ def summarise(manifest: Manifest, rows: pd.DataFrame) -> Summary:
     )
 
 
-def criteria(manifest: Manifest, rows: pd.DataFrame, folder: Path = contracts.CONTRACTS) -> tuple[CriterionRow, ...]:
+def criteria(
+    manifest: Manifest,
+    rows: pd.DataFrame,
+    folder: Path = contracts.CONTRACTS,
+    *,
+    estimates: Mapping[str, Estimate] | None = None,
+) -> tuple[CriterionRow, ...]:
     """Hold a run to the contract it was run under.
+
+    Parameters
+    ----------
+    estimates : the rows' metrics where the caller has counted them already; None: they are counted here.
 
     Raises
     ------
@@ -77,7 +88,7 @@ def criteria(manifest: Manifest, rows: pd.DataFrame, folder: Path = contracts.CO
             f"{contract.sha256} instead of {manifest.contract_sha256}.",
             where=str(folder / f"{contract.name}.csv"),
         )
-    return contracts.decide(contract, metrics.controlled(rows), run_id=manifest.run_id)
+    return contracts.decide(contract, estimates or metrics.controlled(rows), run_id=manifest.run_id)
 
 
 def folder_of(config: Config, manifest: Manifest, evidence: Path = EVIDENCE) -> Path:
@@ -209,8 +220,3 @@ def claims_table(config: Config) -> tuple[Claim, ...]:
     except DuebookError:
         outcome = Outcome(diagnostic, ())
     return claims(controlled, outcome)
-
-
-def is_controlled(manifest: Manifest) -> bool:
-    """Return whether a run's rows are of the controlled evidence class."""
-    return manifest.evidence_class is EvidenceClass.CONTROLLED
