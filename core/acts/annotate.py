@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import uuid_utils
 from pydantic import Field, ValidationError, field_validator
 from sqlalchemy import Connection
 
+from core import clock
 from core.acts.identity import Identity, require
 from core.errors import InputError, TransitionError
 from core.ledger import annotation_store
@@ -111,7 +111,7 @@ def annotate(
         _check_sequence(tx.conn, wanted, expected_seq)
         _check_replaced(tx.conn, wanted)
         annotation = Annotation(
-            id=str(uuid_utils.uuid7()),
+            id=clock.new_id(),
             target_kind=wanted.target_kind,
             target_id=wanted.target_id,
             label=wanted.label,

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from uuid_utils import uuid7
-
+from core.clock import new_id
 from core.errors import ConditionError
 from core.hashing import json_hash
 from core.records.base import EVENT_BYTES, text_problem
@@ -96,7 +95,7 @@ class Context:
     """Times of the write and boundary steps, which lie before the answer."""
     fresh: bool = False
     """Generate this trial's null output anew, past the cache (C3 only)."""
-    trace_id: str = field(default_factory=lambda: str(uuid7()))
+    trace_id: str = field(default_factory=new_id)
     """UUIDv7."""
 
     def execution_key(self, arm: ArmName, backbone: str) -> str:
