@@ -81,8 +81,8 @@ class Watched(Worker):
         self.how, self.where = how, where
 
     def __call__(self, message: Message) -> Message:
-        shard = message["shard"]
-        name = f"{shard['seed']}-{shard['arm']}-{shard['boundary']}"
+        shard = message.get("shard", {})
+        name = "-".join(str(v) for v in shard.values())
         if message["task"] == "respond" and name == self.where:
             if self.how == "crash":
                 os._exit(7)
@@ -98,12 +98,12 @@ class Watched(Worker):
 
 
 SMALL = str(Path(__file__).resolve())
-SETUP = Setup(tools=tools, command=(sys.executable, SMALL), warm=False)
+SETUP = Setup(tools=tools, command=(sys.executable, SMALL))
 
 
 def broken(how: str, shard: str) -> Setup:
     """A setup whose workers crash or fail at a shard."""
-    return Setup(tools=tools, command=(sys.executable, SMALL, how, shard), warm=False)
+    return Setup(tools=tools, command=(sys.executable, SMALL, how, shard))
 
 
 def small_run(home: Path, setup: Setup = SETUP, said: list[str] | None = None, **plan: Any) -> Finished:

@@ -362,7 +362,7 @@ def test_a_complete_run_is_refused_under_a_contract_that_was_not_frozen(tmp_path
     with pytest.raises(EvidenceMissing) as caught:
         small_run(tmp_path / "home", replace(SETUP, evidence=tmp_path / "evidence"), limit=None)
     assert caught.value.message.startswith(
-        "Contract and cases must be frozen before anything is scored on them: data/contracts/controlled.csv was never"
+        "Contract and cases must be frozen before anything is scored on them: data/contracts/actuation.csv was never"
     )
 
 
