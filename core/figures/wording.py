@@ -55,7 +55,9 @@ NULL_REASONS = {
 
 
 def duration(us: float) -> str:
-    """Return microseconds as `85 µs`, `1.20 ms` or `2.41 s`; three digits at most."""
+    """Return microseconds as `85 µs`, `1.2 ms`, `2.41 s` or `44 min 20 s`."""
+    if us >= 120e6:
+        return "{} min {} s".format(*divmod(round(us / 1e6), 60))
     for size, unit in ((1e6, "s"), (1e3, "ms")):
         if us >= size:
             return f"{us / size:.3g} {unit}"

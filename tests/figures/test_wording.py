@@ -57,6 +57,7 @@ def test_the_outcome_in_one_sentence(made: Trace, sentence: str) -> None:
 
 def test_lengths_of_time_and_numbers_keep_three_digits() -> None:
     assert [duration(us) for us in (0.4, 85, 1200, 2_410_000)] == ["0 µs", "85 µs", "1.2 ms", "2.41 s"]
+    assert [duration(us) for us in (119_400_000, 120_000_000, 2_660_100_000)] == ["119 s", "2 min 0 s", "44 min 20 s"]
     assert [number(x) for x in (0.05, 1.0, 0.0, 0.00001)] == ["0.05", "1", "0", "less than 0.0001"]
     assert [gap(0.5, 0.25), gap(0.0499, 0.05)] == ["0.25", "0.0001"]
 
