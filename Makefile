@@ -6,12 +6,14 @@
 #   make test   make check      the tests; the linters, types and layers
 #   make clean                  remove what was installed and derived (never a workspace)
 #
+# TEST_JOBS=1                 one test process instead of two
 # TORCH_INDEX_URL=https://...  where torch comes from; PYTHON=/path/to/python3.12  which Python makes the environment.
 
 WORKSPACE ?= $(if $(DUEBOOK_HOME),$(DUEBOOK_HOME),./workspace-demo)
 PORT ?= 8501
 TORCH_INDEX_URL ?=
 PYTHON ?=
+TEST_JOBS ?= 2
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -73,7 +75,7 @@ install-tests: install
 	  $(PIP) -r tests/requirements.txt && cp tests/requirements.txt $(VENV)/tests.stamp; }
 
 test: install-tests
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n $(TEST_JOBS) --dist loadfile
 
 check: install-tests
 	@$(PY) -m ruff check .
