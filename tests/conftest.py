@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from core.config import ROOT
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # huggingface_hub reads it once, at import
 
 # A busy machine is slow and not wrong: no example has a deadline, and drawing slowly is no failure.
 settings.register_profile("duebook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,6 +23,5 @@ def _own_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DUEBOOK_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DUEBOOK_USER", "tester")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     # The converted backbone is derived, read-only and slow to make: tests share it.
     monkeypatch.setenv("DUEBOOK_CACHE", str(ROOT / ".cache"))
