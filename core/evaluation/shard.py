@@ -5,7 +5,8 @@
     same process  one responder process stores, reads back and answers.
 
 Promise: the responder knows records only from the store, and the store holds nothing else; the writer imports no
-model. All weights are hashed in memory before and after every shard, whether its answers were cached or not.
+model. All weights are hashed in memory after every shard, cached answers or not; that hash is the next shard's
+"before" in this process, so that a change between two shards would be seen too.
 The part is written into a staging folder; only the parent moves it.
 """
 
@@ -166,7 +167,7 @@ def write(store: Store, episodes: Iterable[Episode], arm: ArmName) -> Writing:
 
 
 def answer_shard(
-    shard: Shard, facts: RunFacts, tools: Tools, store: Store, writing: Writing, opened_at: datetime
+    shard: Shard, facts: RunFacts, tools: Tools, store: Store, writing: Writing, opened_at: datetime, hash_before: str
 ) -> list[Trace]:
     """Answer every episode of a shard from what the store gives back.
 
@@ -174,17 +175,17 @@ def answer_shard(
     ----------
     store : holds the records; opened by this process, after the writer's exit where the boundary is a restart.
     writing : who wrote it and when.
+    hash_before : over all weights, as this process last measured it.
     """
     if facts.anew:
         tools = replace(tools, backbone=Anew(tools.backbone))
     backbone, permutation = tools.backbone, source.permutation(shard.seed, source.episodes(shard.seed))
     arm = _arms(tools, permutation)[shard.arm]
-    before = backbone.hash_weights()
     traces = []
     with store.read() as conn:
         for e in facts.episodes(shard.seed):
             records = read_records(conn, e.episode_id)
-            context = _context(e, shard, facts, tools, writing, opened_at, records, before)
+            context = _context(e, shard, facts, tools, writing, opened_at, records, hash_before)
             traces.append(respond(records, hear(e.operations, e.event), arm, backbone, context))
     after = backbone.hash_weights()
     return [with_hash_after(t, after) for t in traces]
@@ -301,6 +302,7 @@ class Worker:
     def __init__(self, tools: MakeTools = make_tools) -> None:
         self._make = tools
         self._tools: Tools | None = None
+        self._hash: str | None = None
 
     def __call__(self, message: Message) -> Message:
         """Answer one message: `write`, `warm` or `respond`."""
@@ -326,7 +328,9 @@ class Worker:
         with open_store(Path(message["store"]), create=not restart, actor=ACTOR) as store:
             told = message["writing"] if restart else None  # a restart: another process wrote, and has exited
             writing = Writing(**told) if told else write(store, facts.episodes(shard.seed), shard.arm)
-            traces = answer_shard(shard, facts, tools, store, writing, opened_at)
+            before = self._hash or tools.backbone.hash_weights()
+            traces = answer_shard(shard, facts, tools, store, writing, opened_at, before)
+        self._hash = traces[0].backbone_hash_after
         part = write_part(Path(message["folder"]), traces, shard.name)
         return {
             "path": str(part.path),

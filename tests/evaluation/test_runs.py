@@ -241,7 +241,7 @@ def test_ctrl_c_leaves_no_process_and_a_run_that_goes_on(two_arms: tuple[Rows, f
 def test_a_worker_that_dies_is_said_and_the_same_command_goes_on(two_arms: tuple[Rows, float], tmp_path: Path) -> None:
     home, said = tmp_path / "home", list[str]()
     with pytest.raises(ChildEnded) as caught:
-        small_run(home, broken("crash", "2026-C3-restart"), arms=TWO_ARMS, jobs=1)
+        small_run(home, broken("crash", "2026-C0-restart"), arms=TWO_ARMS, jobs=1)
     folder = only_run(home)
     assert caught.value.message == (
         f"A worker process ended with exit code 7 before it had answered. 3 of 4 shards of run {folder.name} are kept."
@@ -259,22 +259,22 @@ def unfinished(tmp_path: Path) -> Path:
     """A workspace with a run that lacks its last shard."""
     home = tmp_path / "home"
     with pytest.raises(ChildEnded):
-        small_run(home, broken("crash", "2026-C3-restart"), arms=TWO_ARMS, jobs=1)
+        small_run(home, broken("crash", "2026-C0-restart"), arms=TWO_ARMS, jobs=1)
     return home
 
 
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        ("flip", "The part 2026-C0-restart.parquet is not the file that was written (its SHA-256 differs)"),
-        ("cut", r"The part 2026-C0-restart.parquet has 100 bytes instead of [\d,]+"),
-        ("lose", "The part 2026-C0-restart.parquet is missing"),
+        ("flip", "The part 2026-C3-restart.parquet is not the file that was written (its SHA-256 differs)"),
+        ("cut", r"The part 2026-C3-restart.parquet has 100 bytes instead of [\d,]+"),
+        ("lose", "The part 2026-C3-restart.parquet is missing"),
     ],
 )
 def test_a_damaged_part_is_named_and_run_again(
     unfinished: Path, two_arms: tuple[Rows, float], damage: str, sentence: str
 ) -> None:
-    part = only_run(unfinished) / "2026-C0-restart.parquet"
+    part = only_run(unfinished) / "2026-C3-restart.parquet"
     data = part.read_bytes()
     if damage == "lose":
         part.unlink()
@@ -292,7 +292,7 @@ def test_a_damaged_part_is_named_and_run_again(
 def test_an_error_in_a_worker_fails_the_run_and_keeps_its_rows(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with pytest.raises(CheckFailed) as caught:
-        small_run(home, broken("fail", "2026-C3-restart"), arms=TWO_ARMS, jobs=1)
+        small_run(home, broken("fail", "2026-C0-restart"), arms=TWO_ARMS, jobs=1)
     folder = only_run(home)
     assert caught.value.message == (
         "The run stopped by an error: A worker met ZeroDivisionError: one by nothing It is kept as failed."
