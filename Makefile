@@ -28,9 +28,10 @@ DEMO := $(if $(filter workspace-demo,$(notdir $(WORKSPACE))),--demo,)
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
+# exec: a signal that ends make must reach the console's parent, not a shell between them.
 run: install
 	@test -e "$(WORKSPACE)/prepared.json" || $(PY) -m core --home "$(WORKSPACE)" prepare $(DEMO)
-	@$(PY) -m core --home "$(WORKSPACE)" up --port $(PORT)
+	@exec $(PY) -m core --home "$(WORKSPACE)" up --port $(PORT)
 
 # torch comes first: what follows finds it there and fetches no other build of it. When a model package fails, the
 # console works without them, `doctor` says so, and `make models` tries again.
