@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,5 +24,7 @@ def _own_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DUEBOOK_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DUEBOOK_USER", "tester")
+    # AppTest leaves the page it ran as `__main__`, and a spawned process would run that page.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     # The converted backbone is derived, read-only and slow to make: tests share it.
     monkeypatch.setenv("DUEBOOK_CACHE", str(ROOT / ".cache"))
