@@ -254,13 +254,19 @@ def test_a_worker_that_dies_is_said_and_the_same_command_goes_on(two_arms: tuple
     assert compare(two_arms[0], by_key(folder)) == []
 
 
-@pytest.fixture
-def unfinished(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with a run that lacks its last shard."""
-    home = tmp_path / "home"
+    home = tmp_path_factory.mktemp("stopped") / "home"
     with pytest.raises(ChildEnded):
         small_run(home, broken("crash", "2026-C0-restart"), arms=TWO_ARMS, jobs=1)
     return home
+
+
+@pytest.fixture
+def unfinished(stopped: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may damage."""
+    return Path(shutil.copytree(stopped, tmp_path / "home"))
 
 
 @pytest.mark.parametrize(
