@@ -59,6 +59,8 @@ def run(args: argparse.Namespace, config: Config) -> Result:
 
 def _to_file(path: Path, write: Callable[[BinaryIO], int]) -> int:
     """Write a file whole or not at all; an existing one is replaced."""
+    if path.is_symlink() or path.is_dir() or not path.name or (path.exists() and not path.is_file()):
+        raise InputError("The output is not a regular file.", where=str(path), next_step="Name another file.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
     try:
         with temporary.open("xb") as file:

@@ -103,6 +103,8 @@ def parse_json(line: bytes) -> Any:
 
 
 def _contents(path: Path) -> bytes:
+    if path.exists() and not path.is_file():  # a pipe would wait for ever
+        raise InputError("The case file is not a regular file.", where=str(path), next_step="Name a JSON Lines file.")
     try:
         with path.open("rb") as f:
             raw = f.read(MAX_BYTES + 1)

@@ -65,6 +65,12 @@ def _named(path: Path, root: Path) -> Mapping[str, str]:
     resolved = path.resolve()
     if not resolved.is_relative_to(root):
         raise InputError("Only files of this project can be frozen.", where=str(path))
+    inside = resolved.relative_to(root)
+    own = inside.is_relative_to("data/evidence") or any(part.startswith(".") for part in inside.parts)
+    if resolved == root or own:  # the evidence ledger changes with every freeze: frozen, it could never verify again
+        raise InputError(
+            "Only contracts and cases are frozen.", where=str(path), next_step="Name a contract or a folder of cases."
+        )
     if resolved.is_file():
         return {resolved.relative_to(root).as_posix(): sha256_file(resolved)}
     if not resolved.is_dir():

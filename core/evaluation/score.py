@@ -137,6 +137,8 @@ def _whole_or_nothing(out: Path, source: Path) -> Iterator[TextIO]:
         raise InputError("The output is a folder, not a file.", where=str(out), next_step="Name a file.")
     if out.exists() and source.exists() and out.samefile(source):
         raise InputError("The output would replace the case file.", where=str(out), next_step="Name another file.")
+    if out.is_symlink() or (out.exists() and not out.is_file()):
+        raise InputError("The output is not a regular file.", where=str(out), next_step="Name another file.")
     partial = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         f = partial.open("w", encoding="utf-8", newline="\n")

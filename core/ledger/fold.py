@@ -9,6 +9,7 @@ so it runs after `walk`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from typing import Any
@@ -21,6 +22,8 @@ from core.ledger import schema
 from core.ledger.chain import Entry, canonical
 from core.ledger.rows import STATE_ROWS, SegmentRow, StateRow, column_of, text_fields
 from core.ledger.walk import Finding, Tampering
+
+_SALT = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 BATCH = 400
 """Rows asked for at once; SQLite takes 999 parameters in its oldest versions."""
@@ -257,8 +260,10 @@ def _column_value(told: Any, is_text: bool) -> Any:
 
 
 def _fits(salt: Any, value: Any, sha256: str) -> bool:
+    """Return whether salt and text are those of the entry; a salt of another length could have moved the boundary."""
     try:
-        return isinstance(salt, str) and isinstance(value, str) and text_hash(salt, value) == sha256
+        whole = isinstance(salt, str) and isinstance(value, str) and _SALT.fullmatch(salt) is not None
+        return whole and text_hash(salt, value) == sha256
     except UnicodeEncodeError:
         return False
 

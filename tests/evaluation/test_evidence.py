@@ -13,8 +13,9 @@ from core.config import ROOT, load
 from core.errors import CheckFailed, EvidenceMissing, InputError
 from core.evaluation import amend, frozen, manifest, run_files, runs, ship, summary, verify
 from core.evaluation.claims import ClaimStatus
+from core.evaluation.plan import Plan, Setup
 from core.evaluation.rerun import by_key
-from core.evaluation.runs import Finished, Plan, Setup
+from core.evaluation.runs import Finished
 from core.evaluation.shard import Tools
 from core.evaluation.ship import ShipRefused
 from core.hashing import sha256_file
@@ -179,6 +180,10 @@ def test_freezing_twice_adds_nothing_and_a_change_is_a_new_set(tmp_path: Path) -
         ("missing.csv", "There is no such file to freeze."),
         ("empty", "The folder holds no file to freeze."),
         ("../outside.csv", "Only files of this project can be frozen."),
+        ("", "Only contracts and cases are frozen."),
+        ("data/evidence", "Only contracts and cases are frozen."),
+        ("data/evidence/ledger.jsonl", "Only contracts and cases are frozen."),
+        (".git/config", "Only contracts and cases are frozen."),
     ],
 )
 def test_what_cannot_be_frozen_is_refused_and_nothing_is(tmp_path: Path, name: str, message: str) -> None:

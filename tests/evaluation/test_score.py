@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -225,10 +226,15 @@ def test_files_that_cannot_be_read_or_written_are_refused(tmp_path: Path, monkey
 
     out = tmp_path / "out"
     assert message(tmp_path / "none", out) == "There is no such case file."
-    assert message(tmp_path, out) == "The case file cannot be read: Is a directory."
+    assert message(tmp_path, out) == "The case file is not a regular file."
     assert message(empty, out) == "The case file holds no case."
     assert message(good, tmp_path) == "The output is a folder, not a file."
     assert message(good, good) == "The output would replace the case file."
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    assert message(tmp_path / "pipe", out) == "The case file is not a regular file."
+    assert message(good, tmp_path / "pipe") == "The output is not a regular file."
+    assert message(good, tmp_path / "link") == "The output is not a regular file."
     assert message(good, tmp_path / "no" / "out") == "The output cannot be written: No such file or directory."
     monkeypatch.setattr(case_file, "MAX_BYTES", 10)
     assert message(good, out) == "The case file is larger than 0 MB."
