@@ -28,7 +28,8 @@ def register(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace, config: Config) -> Result:
     """Run it; whatever comes out is the answer, so a criterion that is not met is no failure of the command."""
     from core.evaluation import ship, summary
-    from core.evaluation.runs import Plan, evaluate
+    from core.evaluation.plan import Plan
+    from core.evaluation.runs import evaluate
     from core.evaluation.ship import ShipRefused
 
     if args.ship and args.limit is not None:

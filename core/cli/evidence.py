@@ -60,7 +60,7 @@ def _freeze(args: argparse.Namespace, config: Config) -> Result:
 def _amend(args: argparse.Namespace, config: Config) -> Result:
     from core.evaluation import ship
     from core.evaluation.amend import amend
-    from core.evaluation.runs import Plan
+    from core.evaluation.plan import Plan
 
     done = amend(config, args.run_id, args.reason, plan=Plan(jobs=args.jobs), report=progress)
     shipped = ship.ship(config, done.new) if args.ship else None

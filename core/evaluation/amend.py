@@ -13,8 +13,9 @@ from core.config import Config
 from core.errors import CheckFailed, InputError
 from core.evaluation import rerun, ship, summary
 from core.evaluation.frozen import EVIDENCE
+from core.evaluation.plan import Plan, Report, Setup
 from core.evaluation.rerun import ChangedRow
-from core.evaluation.runs import Plan, Report, Setup, draft, evaluate
+from core.evaluation.runs import draft, evaluate
 from core.ledger.evidence_ledger import EvidenceLedger
 from core.ledger.kinds import EntryKind, RunAmended
 from core.ledger.run_store import amend_run, get_run, runs

@@ -18,8 +18,8 @@ from core.config import Config
 from core.errors import CheckFailed
 from core.evaluation import run_files
 from core.evaluation.child import Message
+from core.evaluation.plan import Setup, shard_task
 from core.evaluation.pool import Pool, Task
-from core.evaluation.runs import Setup, shard_task
 from core.evaluation.shard import RunFacts, Shard, config_message, facts_message, shard_message
 from core.records.run import Manifest
 from core.records.trace import VARYING, ArmName, Boundary

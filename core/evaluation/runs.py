@@ -12,7 +12,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,17 +27,15 @@ from core.errors import CheckFailed, DuebookError, InputError
 from core.evaluation import contract as contracts
 from core.evaluation import frozen, manifest, run_files, summary
 from core.evaluation.child import ChildEnded, ChildFailed, Message
-from core.evaluation.episodes import SEEDS
 from core.evaluation.manifest import Hashes
-from core.evaluation.pool import Pool, Seat, Task
+from core.evaluation.plan import Plan, Report, Setup, cores, shard_task
+from core.evaluation.pool import Pool, Task
 from core.evaluation.run_files import Part
 from core.evaluation.shard import (
-    MakeTools,
     RunFacts,
     Shard,
     config_message,
     facts_message,
-    make_tools,
     planned,
     shard_message,
 )
@@ -46,17 +43,13 @@ from core.ledger.run_store import finish_run, get_run, progress_run, register_ru
 from core.ledger.store import Store, open_workspace
 from core.ledger.trace_tail import list_segment, segments
 from core.records.run import Manifest, RunStatus
-from core.records.trace import ArmName, Boundary, EvidenceClass, Origin
+from core.records.trace import ArmName, Origin
 from core.traces.writer import partition
 
 KIND = "controlled"
 CONTRACT = "controlled"
 WARM_EPISODES = 20
 """Episodes a warming task: about twenty seconds of generation."""
-MAX_JOBS = 8
-"""A worker holds the backbone: about 1 GiB."""
-
-Report = Callable[[str], None]
 
 
 class EvaluationRefused(DuebookError):
@@ -64,67 +57,6 @@ class EvaluationRefused(DuebookError):
 
     code = "evaluation_refused"
     exit_code = 1
-
-
-@dataclass(frozen=True)
-class Setup:
-    """How workers are started and what they answer with; tests put small ones in."""
-
-    tools: MakeTools = make_tools
-    command: tuple[str, ...] = (sys.executable, "-m", "core.evaluation.shard")
-    warm: bool = True
-    """Spread the missing generations over the workers before the shards."""
-    evidence: Path = frozen.EVIDENCE
-    """Where freezes are looked up."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be run."""
-
-    limit: int | None = None
-    """At most so many episodes; None: all 720."""
-    jobs: int = 0
-    """Worker processes; 0: one a core."""
-    resume: str | None = None
-    """Resume this run and no other."""
-    new: bool = False
-    """Begin a new run even where one could be resumed."""
-    amends: str | None = None
-    """The run that this one amends."""
-    arms: tuple[ArmName, ...] = tuple(ArmName)
-    """A limited run may leave arms out."""
-
-    @property
-    def shards(self) -> tuple[Shard, ...]:
-        """The shards that hold at least one episode, in order."""
-        return tuple(
-            Shard(seed, arm, boundary)
-            for seed in SEEDS
-            if planned(seed, self.limit)
-            for arm in self.arms
-            for boundary in Boundary
-        )
-
-    @property
-    def executions(self) -> int:
-        """How many executions it holds."""
-        return sum(len(planned(s.seed, self.limit)) for s in self.shards)
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """The seeds it uses."""
-        return tuple(s for s in SEEDS if planned(s, self.limit))
-
-    @property
-    def complete(self) -> bool:
-        """Whether it is the whole evaluation, which alone enters criteria."""
-        return self.limit is None and self.arms == tuple(ArmName)
-
-    @property
-    def evidence_class(self) -> EvidenceClass:
-        """Controlled; a limited run is a demonstration."""
-        return EvidenceClass.CONTROLLED if self.complete else EvidenceClass.DEMO
 
 
 @dataclass(frozen=True)
@@ -139,12 +71,6 @@ class Finished:
     """Executions run now."""
     seconds: float
     """How long that took."""
-
-
-def cores() -> int:
-    """Return how many worker processes make sense here."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(count, MAX_JOBS))
 
 
 def run_folder(config: Config, evidence_class: str, run_id: str) -> Path:
@@ -471,22 +397,6 @@ class _Execution:
         beside = run_folder(self.config, diagnostic.evidence_class, diagnostic.run_id)
         summary.write_actuation(beside, diagnostic, self.run)
         return _end(self.config, self.store, self.run, RunStatus.COMPLETE, parts, None, diagnostic)
-
-
-def shard_task(shard: Shard, message: Message) -> Task:
-    """Return what carries out one shard: for a restart, a writer that exits before the responder opens the store."""
-
-    def task(seat: Seat) -> Message:
-        if shard.boundary is Boundary.SAME_PROCESS:
-            return seat.child.ask(message | {"task": "respond"})
-        writing, code = seat.once(message | {"task": "write"})
-        if code != 0:
-            raise ChildEnded(f"The writing process of shard {shard.name} ended with exit code {code}.")
-        # The process has been waited for: from here on nothing of it is left but the store.
-        writing |= {"exited_at": clock.format_instant(clock.now())}
-        return seat.child.ask(message | {"task": "respond", "writing": writing})
-
-    return task
 
 
 def _longest_first(shards: Sequence[Shard]) -> list[Shard]:

@@ -15,7 +15,7 @@ from core.config import ROOT, Config
 from core.errors import DuebookError
 from core.evaluation import frozen, manifest, rerun, run_files, ship, summary
 from core.evaluation.frozen import EVIDENCE
-from core.evaluation.runs import Setup
+from core.evaluation.plan import Setup
 from core.hashing import sha256_file
 from core.ledger.evidence_ledger import EvidenceLedger
 from core.records.run import Manifest

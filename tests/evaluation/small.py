@@ -21,7 +21,8 @@ sys.path.insert(0, str(ROOT))
 
 from core.config import Config, load  # noqa: E402
 from core.evaluation.child import Message, serve  # noqa: E402
-from core.evaluation.runs import Finished, Plan, Setup, evaluate  # noqa: E402
+from core.evaluation.plan import Plan, Setup  # noqa: E402
+from core.evaluation.runs import Finished, evaluate  # noqa: E402
 from core.evaluation.shard import Tools, Worker  # noqa: E402
 from core.records.trace import ArmName  # noqa: E402
 from core.triggers.base import Judgement, Scores  # noqa: E402

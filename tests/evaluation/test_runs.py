@@ -20,8 +20,9 @@ from core.config import load
 from core.errors import CheckFailed, EvidenceMissing, InputError
 from core.evaluation import manifest, run_files, runs
 from core.evaluation.child import ChildEnded
+from core.evaluation.plan import Plan
 from core.evaluation.rerun import Rows, by_key, choose, compare, rerun
-from core.evaluation.runs import EvaluationRefused, Finished, Plan
+from core.evaluation.runs import EvaluationRefused, Finished
 from core.evaluation.shard import Shard, planned, regenerated
 from core.ledger.ledger import verify
 from core.ledger.run_store import get_run
