@@ -107,6 +107,8 @@ def _beside(score: float, threshold: float) -> str:
     if score == threshold:
         return f"{number(score)}, exactly the threshold"
     side = "above" if score > threshold else "below"
+    if f"{gap(score, threshold)}" == f"{threshold:.2f}":  # a score near 0: the distance would only repeat the threshold
+        return f"{number(score)}, {side} the threshold {number(threshold)}"
     return f"{number(score)}, {gap(score, threshold)} {side} the threshold {number(threshold)}"
 
 
@@ -145,9 +147,11 @@ def belongs_to(trace: Trace) -> str:
 def selection_words(row: Mapping[str, Any]) -> tuple[str, str]:
     """Return what a filter selects of one class and run: how many executions, and what came of them."""
     counted = f"{row['executions']:,} execution{'' if row['executions'] == 1 else 's'}"
+    other = row["executions"] - row["correct"] - row["missed"] - row["false_fired"]
     came_of = (
         f"of {row['episodes']:,} episodes: {row['correct']:,} right, {row['missed']:,} missed, "
         f"{row['false_fired']:,} fired where silence was right"
+        + (f", {other:,} fired on the wrong record or payload" if other else "")
     )
     return counted, f"{came_of} · class {row['evidence_class']}, {row['origin']}, run {row['run_id']}"
 

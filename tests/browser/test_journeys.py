@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,11 +48,14 @@ def test_from_the_overview_to_a_silent_trace_to_its_arms_and_back(home: Config, 
     page.get_by_text("right silence · 8").click()
     expect(page.get_by_text("8 executions")).to_be_visible()
     search = page.get_by_label("Search", exact=True).first
-    search.fill(one_id(home, "C3", fired=False))
+    silent = one_id(home, "C3", fired=False)
+    search.fill(silent)
     search.press("Enter")
     expect(page.get_by_text("Silent, correctly: the trigger scored 0.03")).to_be_visible()
     page.get_by_role("link", name="Open C2 always on").click()
     expect(page.get_by_text("Fired, and should have stayed silent")).to_be_visible()
+    expect(page).not_to_have_url(re.compile(silent))  # the address is that of the arm now, and can be shared
+    expect(page).to_have_url(re.compile("trace="))
     page.get_by_role("link", name="Back to the list").click()
     expect(page.get_by_text("8 executions")).to_be_visible()
     assert "outcome%3Aeq%3Aright+silence" in page.url

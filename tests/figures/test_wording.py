@@ -17,6 +17,7 @@ from tests.pages.made import in_arm, trace
     ("made", "sentence"),
     [
         (trace(), "Silent, correctly: the trigger scored 0.03, 0.02 below the threshold 0.05."),
+        (trace(score=0.0001), "Silent, correctly: the trigger scored 0.0001, below the threshold 0.05."),
         (trace(score=0.0499), "Silent, correctly: the trigger scored 0.0499, 0.0001 below the threshold 0.05."),
         (trace(fired=True), "Fired, correctly: the trigger scored 0.91, 0.86 above the threshold 0.05."),
         (trace(fired=True, score=0.05), "Fired, correctly: the trigger scored 0.05, exactly the threshold."),
