@@ -22,6 +22,8 @@ from types import TracebackType
 from sqlalchemy import (
     Connection,
     Engine,
+    LargeBinary,
+    cast,
     create_engine,
     event,
     insert,
@@ -191,7 +193,8 @@ def open_store(
             _bring_up_to_date(store, create, LedgerClass(workspace_class))
             with store.read() as conn:
                 store.ledger_id = conn.scalar(select(schema.ledger_head.c.ledger_id)) or ""
-                genesis = conn.scalar(select(schema.entry.c.body).where(schema.entry.c.seq == 1))
+                # As bytes: a damaged entry that is no text must not keep `verify` from naming it.
+                genesis = conn.scalar(select(cast(schema.entry.c.body, LargeBinary)).where(schema.entry.c.seq == 1))
         store.ledger_class = _class_in(genesis)
     except BaseException:
         store.close()
@@ -296,9 +299,9 @@ def _begin_ledger(tx: Tx, ledger_class: LedgerClass) -> None:
     tx.put(EntryKind.GENESIS, Genesis(ledger_class=ledger_class, after=first), first, new=True)
 
 
-def _class_in(genesis: str | None) -> LedgerClass:
+def _class_in(genesis: bytes | None) -> LedgerClass:
     try:
-        return Genesis.model_validate_json(genesis or "").ledger_class
+        return Genesis.model_validate_json(genesis or b"").ledger_class
     except ValueError:
         return LedgerClass.USER  # the stricter one; `verify` names the damaged entry
 

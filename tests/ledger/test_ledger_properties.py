@@ -144,6 +144,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return filled(tmp_path_factory.mktemp("whole"))
 
 
+def test_a_first_entry_that_is_no_text_is_named_and_not_an_error(tmp_path: Path, whole: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    shutil.copy(whole, path)
+    with tampering(path) as connection:
+        connection.execute("UPDATE entry SET body = CAST(x'fb' || substr(body, 2) AS TEXT) WHERE seq = 1")
+    with open_store(path) as store:
+        assert verify(store).first_bad == 1
+
+
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_single_byte_of_any_stored_entry_is_caught_at_or_before_it(
