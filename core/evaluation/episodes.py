@@ -1,4 +1,4 @@
-"""The controlled episodes: 240 a seed, 120 matched pairs of one positive and one negative (EXPERIMENTS, "Controlled").
+"""The controlled episodes: 240 a seed, 120 matched pairs of one positive and one negative (docs/experiments.md).
 
 Promise: the same episodes on every machine; both members of a pair hold equal record texts, equal distractors and
 equal delay, and differ in what the record goes through or in the final event alone. Each seed has its own third of

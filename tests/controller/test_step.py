@@ -78,7 +78,7 @@ def run(
     )
 
 
-# fired record, action, null reason, correct, error: worked out by hand from EXPERIMENTS and paper section 3.5.
+# fired record, action, null reason, correct, error: worked out by hand from docs/experiments.md and paper section 3.5.
 GOLDEN = {
     (ArmName.C0, "positive"): (None, None, "no_active_record", False, "missed"),
     (ArmName.C0, "near"): (None, None, "no_active_record", True, "none"),
