@@ -1,4 +1,4 @@
-"""How long a reader waits for the first page: console start, first page of a fresh server, the same page again.
+"""How long a reader waits: `up` until it prints its address, the first page of that server, the same page again.
 
     python bench/bench_console.py HOME
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -44,28 +43,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="First page of a console on a workspace")
     parser.add_argument("home", type=Path)
     home = parser.parse_args().home.resolve()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    base = f"http://127.0.0.1:{port}"
     found: dict[str, float] = {}
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    command = [sys.executable, "-m", "core", "--home", str(home), "--json", "up"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         page = browser.new_page()
         page.goto("about:blank")
         start = time.perf_counter()
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, "DUEBOOK_HOME": str(home)}, stdout=subprocess.DEVNULL
-        )
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         try:
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", port), 1).close()
-                    break
-                except OSError:
-                    time.sleep(0.02)
-            found["console_answers_s"] = seconds(start)
+            assert process.stdout is not None
+            base = json.loads(process.stdout.readline())["address"]
+            found["address_printed_s"] = seconds(start)
             for name, path in (("first_page_s", ""), ("same_page_again_s", ""), ("traces_page_s", "traces")):
                 start = time.perf_counter()
                 page.goto(f"{base}/{path}", timeout=PATIENCE_MS)

@@ -34,6 +34,7 @@ DEFAULT_PORT = 8501
 PORTS_TRIED = 50
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 8.0
+WARM_LIMIT_S = 20.0
 LOG_LIMIT_BYTES = 5_000_000
 
 
@@ -87,6 +88,7 @@ def _serve(args: argparse.Namespace, config: Config, lock: int) -> Result:
         raise ConsoleFailed("The console did not start.", where=str(log), next_step="The file says why.")
     if port != args.port:
         progress(f"Port {args.port} is taken; the console uses {port}.")
+    _warm(port)
     state = _state(config.home, port, child.pid)
     _write_state(config.home, state)
     address = state["address"]
@@ -182,6 +184,7 @@ def _spawn(config: Config, port: int, lock: int, log: Path) -> subprocess.Popen[
     command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py")]
     # On the command line these win over STREAMLIT_* variables and over a user's own configuration.
     command += ["--server.address", HOST, "--server.port", str(port), "--server.headless", "true"]
+    command += ["--server.scriptHealthCheckEnabled", "true"]
     with log.open("ab") as out:
         return subprocess.Popen(
             command,
@@ -252,10 +255,22 @@ def _is_free(port: int) -> bool:
 
 
 def _healthy(port: int) -> bool:
+    return _asked(port, "health", 2)
+
+
+def _warm(port: int) -> None:
+    """Let the console run its front page once, so that the first reader need not wait for imports and a first count.
+
+    Streamlit's script check is asked for it; where it cannot answer, or is slow, the first page is merely slower.
+    """
+    _asked(port, "script-health-check", WARM_LIMIT_S)
+
+
+def _asked(port: int, check: str, limit_s: float) -> bool:
     try:
         # An opener without proxies: the loopback is never asked through one.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://{HOST}:{port}/_stcore/health", timeout=2) as answer:
+        with opener.open(f"http://{HOST}:{port}/_stcore/{check}", timeout=limit_s) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
