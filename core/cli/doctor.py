@@ -159,6 +159,7 @@ def _workspace(config: Config) -> Iterator[Line]:
         )
     from core.ledger.ledger import verify
     from core.ledger.store import open_workspace
+    from core.views.segments import verify_files
 
     with open_workspace(config) as store:
         report = verify(store)
@@ -169,6 +170,12 @@ def _workspace(config: Config) -> Iterator[Line]:
         yield Line(
             "workspace", State.FAIL, f"{text}. {report.findings[0].sentence}", "Run `python -m core ledger verify`."
         )
+    files = verify_files(config)
+    if files.problems:
+        bad = f"{len(files.problems):,} of {files.listed:,} listed files do not verify. {files.problems[0]}"
+        yield Line("trace files", State.FAIL, bad, "Run `python -m core ledger verify` for all, and restore them.")
+    else:
+        yield Line("trace files", State.OK, f"{files.listed:,} listed, all as listed")
     if not prepared.is_prepared(config):
         yield Line("workspace", State.WARN, "not all shipped runs are in it.", "Run `python -m core prepare`.")
 

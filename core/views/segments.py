@@ -1,23 +1,28 @@
 """Which listed Parquet files can be read, and a sentence for each that cannot.
 
-Promise: only listed files are read. A file that is missing, cut short, foreign or outside the trace folders is left
-out and named; the others are still shown.
+Promise: only listed files are read, and only while they are the bytes they were listed with. A file that is missing,
+altered, foreign or outside the trace folders is left out and named; the others are still shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from core.config import DATA, Config
 from core.hashing import sha256_file
 from core.traces.dataset import ARROW_SCHEMA
-from core.views.tables import Segment
+from core.views.tables import Segment, StoreReader
 
-Mark = tuple[int, int, int]
+SHIPPED = DATA / "evidence"
+"""Shipped evidence may be listed too, where it lies."""
+
+Mark = tuple[int, int, int, int]
+"""A file's inode, size, and times of its last write and of its last change of any kind; the latter cannot be set."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +58,12 @@ class Segments:
 
     Parameters
     ----------
-    home : listed paths are relative to it.
-    folders : a listed file must lie below one of these.
+    config : names the workspace; listed paths are relative to it.
     """
 
-    def __init__(self, home: Path, folders: Sequence[Path]) -> None:
-        self._home = home
-        self._folders = [f.resolve() for f in folders]
+    def __init__(self, config: Config) -> None:
+        self._home = config.home
+        self._folders = trace_folders(config)
         self._listed: tuple[Segment, ...] = ()
         self._checked: dict[Segment, Checked] = {}
 
@@ -67,8 +71,12 @@ class Segments:
         """Return a value that changes when a listed file appears, vanishes or is written to."""
         return tuple(_mark(self._path(s)) for s in self._listed)
 
+    def checked(self) -> tuple[Mark | None, ...]:
+        """Return the stamp of what was checked: it differs from `stamp` where a file changed since."""
+        return tuple(self._checked[s].mark for s in self._listed)
+
     def use(self, listed: Sequence[Segment]) -> None:
-        """Take over a new list and check the files that are new or changed: footer, columns, row count."""
+        """Take over a new list and check the files that are new or changed: bytes, columns, row count."""
         self._listed = tuple(listed)
         checked = {}
         for segment in self._listed:
@@ -76,6 +84,10 @@ class Segments:
             known = self._checked.get(segment)
             checked[segment] = known if known is not None and known.mark == mark else self._check(segment, mark)
         self._checked = checked
+
+    def forget(self) -> None:
+        """Check every file again at the next use, whatever its mark: reading one of them has failed."""
+        self._checked = {}
 
     def files(self) -> Files:
         """Return the readable files, oldest first."""
@@ -96,49 +108,60 @@ class Segments:
         """A sentence for each listed file that is left out."""
         return tuple(p for s in self._listed if (p := self._checked[s].problem) is not None)
 
-    def find_damaged(self) -> tuple[str, ...]:
-        """Hash every readable file, leave out those that are not the bytes they were listed with, and name them."""
-        found = []
-        for segment in self._listed:
-            known = self._checked[segment]
-            if known.problem is None and (problem := self._damage(segment)) is not None:
-                self._checked[segment] = replace(known, problem=problem)
-                found.append(problem)
-        return tuple(found)
-
     def _path(self, segment: Segment) -> Path:
         return (self._home / segment.path).resolve()
 
     def _check(self, segment: Segment, mark: Mark | None) -> Checked:
-        path, lost = self._path(segment), f"its {segment.rows:,} executions are not shown"
+        path, file = self._path(segment), f"The trace file {segment.path}"
+        lost = f"its {segment.rows:,} executions are not shown."
         if not any(path.is_relative_to(f) for f in self._folders):
-            return Checked(mark, f"The trace file {segment.path} lies outside the trace folders; {lost}.")
+            return Checked(mark, f"{file} lies outside the trace folders; {lost}")
         try:
+            # Hashed before it is parsed: a file of the same size, rows and columns may still hold other values.
+            if sha256_file(path) != segment.sha256:
+                return Checked(mark, f"{file} is not the file that was listed (its SHA-256 differs); {lost}")
             rows, schema = _footer(path)
         except FileNotFoundError:
-            return Checked(mark, f"The trace file {segment.path} is missing; {lost}.")
+            return Checked(mark, f"{file} is missing; {lost}")
         except (pa.ArrowException, OSError) as e:
-            return Checked(mark, f"The trace file {segment.path} is damaged ({str(e).splitlines()[0]}); {lost}.")
+            return Checked(mark, f"{file} cannot be read ({str(e).splitlines()[0]}); {lost}")
         if foreign := [n for n in schema.names if not _fits(schema, n)]:
-            return Checked(mark, f"The trace file {segment.path} holds foreign columns ({', '.join(foreign)}); {lost}.")
+            return Checked(mark, f"{file} holds foreign columns ({', '.join(foreign)}); {lost}")
         if rows != segment.rows:
             return Checked(
-                mark,
-                f"The trace file {segment.path} holds {rows:,} executions and was listed with {segment.rows:,};"
-                " none of them are shown.",
+                mark, f"{file} holds {rows:,} executions and was listed with {segment.rows:,}; none of them are shown."
             )
         return Checked(mark, None, exact=schema.names == ARROW_SCHEMA.names)
 
-    def _damage(self, segment: Segment) -> str | None:
-        try:
-            if sha256_file(self._path(segment)) == segment.sha256:
-                return None
-        except OSError:
-            pass
-        return (
-            f"The trace file {segment.path} is not the file that was listed (its SHA-256 differs); its"
-            f" {segment.rows:,} executions are not shown."
-        )
+
+def trace_folders(config: Config) -> tuple[Path, ...]:
+    """Return the folders that a listed file must lie in."""
+    return config.traces.resolve(), SHIPPED.resolve()
+
+
+@dataclass(frozen=True)
+class ListedFiles:
+    """What a look at every listed file of a workspace found."""
+
+    listed: int
+    """How many there are."""
+    problems: tuple[str, ...]
+    """A sentence for each that is missing, altered or damaged."""
+
+
+def verify_files(config: Config) -> ListedFiles:
+    """Hash every listed file of a workspace.
+
+    Raises
+    ------
+    StoreError : the store that lists them cannot be read.
+    """
+    reader, segments = StoreReader(config.store), Segments(config)
+    try:
+        segments.use(reader.segments())
+    finally:
+        reader.close()
+    return ListedFiles(len(segments.checked()), segments.problems)
 
 
 def read(path: Path) -> pa.Table:
@@ -157,7 +180,7 @@ def _mark(path: Path) -> Mark | None:
         stat = path.stat()
     except OSError:
         return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 def _footer(path: Path) -> tuple[int, pa.Schema]:

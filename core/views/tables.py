@@ -143,8 +143,7 @@ class StoreReader:
         """
         with self._errors():
             connection = self._open()
-            # A store that is just being created has no tables yet.
-            if connection is None or connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+            if connection is None or _has_no_tables(connection):
                 return StoreReading(0, {t.name: t.schema.empty_table() for t in TABLES}, (), ())
             connection.execute("BEGIN")
             try:
@@ -152,17 +151,25 @@ class StoreReader:
             finally:
                 connection.rollback()
 
+    def segments(self) -> tuple[Segment, ...]:
+        """Return the listed files alone.
+
+        Raises
+        ------
+        StoreError : the file is not a readable store.
+        """
+        with self._errors():
+            connection = self._open()
+            return () if connection is None or _has_no_tables(connection) else _segments(connection)
+
     def _read(self, connection: sqlite3.Connection, after_seq: int) -> StoreReading:
         head = connection.execute("SELECT seq FROM ledger_head").fetchone()
         tables = {
             t.name: _to_arrow(connection.execute(t.sql, (after_seq,) if t.name == "entry" else ()), t.schema)
             for t in TABLES
         }
-        segments = connection.execute("SELECT path, rows, sha256, min_id FROM segment ORDER BY path")
         tail = connection.execute("SELECT trace FROM trace_tail ORDER BY trace_id")
-        return StoreReading(
-            int(head[0]) if head else 0, tables, tuple(Segment(*s) for s in segments), tuple(t for (t,) in tail)
-        )
+        return StoreReading(int(head[0]) if head else 0, tables, _segments(connection), tuple(t for (t,) in tail))
 
     def _open(self) -> sqlite3.Connection | None:
         try:
@@ -196,6 +203,16 @@ class StoreReader:
         if self._connection is not None:
             self._connection.close()
         self._connection, self._inode = None, None
+
+
+def _has_no_tables(connection: sqlite3.Connection) -> bool:
+    """Return whether the store is just being created."""
+    return bool(connection.execute("PRAGMA user_version").fetchone()[0] == 0)
+
+
+def _segments(connection: sqlite3.Connection) -> tuple[Segment, ...]:
+    rows = connection.execute("SELECT path, rows, sha256, min_id FROM segment ORDER BY path")
+    return tuple(Segment(*row) for row in rows)
 
 
 def _to_arrow(cursor: sqlite3.Cursor, schema: pa.Schema) -> pa.Table:

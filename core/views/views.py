@@ -2,7 +2,8 @@
 
 Promise: one cursor and one transaction a rerun, so list, totals, chart and export come from one snapshot, as of one
 ledger entry; any number of threads at once. Nothing is downloaded, nothing is written, no file outside the trace
-folders is opened. A damaged segment is left out, and every snapshot says so; it is never silently missing.
+folders is opened. A segment that is missing, altered or damaged is left out, and every snapshot says so; it is never
+silently missing.
 """
 
 from __future__ import annotations
@@ -18,19 +19,17 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from core.config import DATA, Config
+from core.config import Config
 from core.errors import ViewError
 from core.traces.dataset import ARROW_SCHEMA, rows_from_json
 from core.views.answer import Answer, with_values
 from core.views.catalog import VIEW_NAMES, view_file
-from core.views.segments import Files, Mark, Segments, read
+from core.views.segments import Files, Mark, Segments, read, trace_folders
 from core.views.tables import TABLES, StoreReader, StoreReading
 
 log = logging.getLogger(__name__)
 
 MEMORY = "2GB"
-SHIPPED = DATA / "evidence"
-"""Shipped evidence may be listed too, where it lies."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Snapshot:
     as_of: int
     """The last ledger entry it knows of; 0 on an empty store."""
     problems: tuple[str, ...]
-    """A sentence for each segment that is left out because it is missing or damaged."""
+    """A sentence for each segment that is left out because it is missing, altered or damaged."""
     views: Views
     """Where it came from."""
 
@@ -51,7 +50,7 @@ class Snapshot:
 
         Raises
         ------
-        ViewError : a segment cannot be read (named), or the query fails.
+        ViewError : the query fails, or a segment changed since the snapshot was taken.
         """
         return Answer(self._table(sql, values), view, with_values(sql, values), self.as_of)
 
@@ -94,13 +93,13 @@ class Views:
     def __init__(self, config: Config, *, memory: str = MEMORY) -> None:
         self._lock = Lock()
         self._reader = StoreReader(config.store)
-        self._segments = Segments(config.home, (config.traces, SHIPPED))
+        self._segments = Segments(config)
         self._seen: tuple[Any, ...] | None = None
         self._tail: tuple[str, ...] = ()
         self._resident: tuple[tuple[Path, Mark | None], ...] = ()
         self._entries = 0
         self._as_of = 0
-        self._connection = open_duckdb((config.traces, SHIPPED), memory)
+        self._connection = open_duckdb(trace_folders(config), memory)
         _make_schema(self._connection)
 
     @contextmanager
@@ -110,6 +109,7 @@ class Views:
         Raises
         ------
         StoreError : the store cannot be read.
+        ViewError : a trace file was changed while it was read.
         """
         with self._lock:
             self._refresh()
@@ -130,14 +130,15 @@ class Views:
             self._connection.close()
 
     def explain(self, error: Exception) -> ViewError:
-        """Return a failed query's error as one sentence; damaged segments are named, and left out from then on."""
+        """Return a failed query's error as one sentence; the next snapshot checks every file again."""
         with self._lock:
-            damaged = self._segments.find_damaged()
+            self._segments.forget()
             self._seen = None
-        if damaged:
-            return ViewError(" ".join(damaged), next_step="The other files are shown when the page is loaded again.")
         log.warning("a query failed: %s", error)
-        return ViewError(f"The question could not be answered: {str(error).splitlines()[0]}")
+        return ViewError(
+            f"The question could not be answered: {str(error).splitlines()[0]}",
+            next_step="Ask again: a trace file that changed meanwhile is then named and left out.",
+        )
 
     def _refresh(self) -> None:
         stamp = self._reader.stamp()
@@ -165,22 +166,22 @@ class Views:
             self._entries = entries["seq"][-1].as_py()
         elif first:
             self._entries = 0
-        self._seen = (stamp, self._segments.stamp())
+        self._seen = (stamp, self._segments.checked())
 
     def _newest(self) -> tuple[Files, pa.Table | None]:
-        """Return how files are read, and the newest ones as a table if they are others than before.
-
-        One that cannot be read is named and left out; the others are tried again.
-        """
-        while True:
-            files = self._segments.files()
-            if files.resident == self._resident:
-                return files, None
-            try:
-                return files, pa.concat_tables([ARROW_SCHEMA.empty_table(), *(read(p) for p, _ in files.resident)])
-            except (pa.ArrowException, OSError) as e:
-                if not self._segments.find_damaged():
-                    raise ViewError(f"The newest trace files cannot be read: {e}.") from e
+        """Return how files are read, and the newest ones as a table if they are others than before."""
+        files = self._segments.files()
+        if files.resident == self._resident:
+            return files, None
+        try:
+            return files, pa.concat_tables([ARROW_SCHEMA.empty_table(), *(read(p) for p, _ in files.resident)])
+        except (pa.ArrowException, OSError) as e:
+            self._segments.forget()
+            self._seen = None
+            raise ViewError(
+                f"The newest trace files cannot be read: {str(e).splitlines()[0]}.",
+                next_step="Ask again: a trace file that changed meanwhile is then named and left out.",
+            ) from e
 
     def _copy(self, cursor: duckdb.DuckDBPyConnection, reading: StoreReading, first: bool) -> None:
         for name, table in reading.tables.items():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -10,9 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.cli import main
-from core.config import Config
+from core.config import Config, load
+from core.records.filter import Filter
 from core.traces.dataset import from_row
-from tests.views.made import made_traces, store_of
+from core.views.read.traces import list_traces
+from core.views.views import Views
+from tests.views.made import altered, made_traces, store_of
 
 ROWS = made_traces(21, 9)
 
@@ -78,6 +82,48 @@ def test_export_to_standard_output_is_the_file_and_nothing_else(home: Path, monk
     assert main(["export", "traces", "--home", str(home), "--format", "jsonl", "--out", "-"]) == 0
     lines = stream.buffer.getvalue().decode().split("\n")
     assert [json.loads(line)["trace_id"] for line in lines[:-1]] == [t.trace_id for t in ROWS]
+
+
+def test_an_altered_trace_file_is_named_everywhere_and_none_of_its_rows_is_served(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = sorted(home.rglob("*.parquet"))[0]
+    inside = {t.trace_id for t in ROWS[:7] if t.run_id == part.parent.name}
+    problem = (
+        f"The trace file {part.relative_to(home).as_posix()} is not the file that was listed (its SHA-256 differs);"
+        f" its {len(inside)} executions are not shown."
+    )
+    out, every = tmp_path / "out.jsonl", {t.trace_id for t in ROWS}
+
+    def answers() -> tuple[set[str], set[str], set[str], list[int]]:
+        """Return the ids that `sql`, `export` and the list give, and the exit codes of `ledger verify` and `doctor`."""
+        assert main(["sql", "--home", str(home), "--json", "SELECT trace_id FROM trace"]) == 0
+        asked = {r[0] for r in json.loads(capsys.readouterr().out)["rows"]}
+        assert main(["export", "traces", "--home", str(home), "--format", "jsonl", "--out", str(out)]) == 0
+        exported = {json.loads(line)["trace_id"] for line in out.read_text().splitlines()}
+        with closing(Views(load(home))) as views, views.snapshot() as snapshot:
+            listed = {r["trace_id"] for r in list_traces(snapshot, Filter()).answer.rows()}
+        return asked, exported, listed, [main([*c, "--home", str(home)]) for c in (["ledger", "verify"], ["doctor"])]
+
+    *served, codes = answers()
+    assert (served, codes[0]) == ([every] * 3, 0)
+    original = part.read_bytes()
+    altered(part)
+    capsys.readouterr()
+    *served, codes = answers()
+    assert (served, codes) == ([every - inside] * 3, [1, 1])
+    said = capsys.readouterr()
+    assert said.err.count(problem) == 1  # by `export`; `sql` before it was read already
+    assert said.out.count(problem) == 2
+    assert main(["sql", "--home", str(home), "SELECT 1"]) == 0
+    assert problem in capsys.readouterr().err
+    assert main(["ledger", "verify", "--home", str(home), "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert [ledger["ok"] for ledger in document["ledgers"]] == [True, True]
+    assert (document["ok"], document["trace_files"]["problems"]) == (False, [problem])
+    part.write_bytes(original)
+    *served, codes = answers()
+    assert (served, codes[0]) == ([every] * 3, 0)
 
 
 @pytest.mark.parametrize(

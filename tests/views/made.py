@@ -10,6 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -130,3 +132,12 @@ def list_part(tx: Any, config: Config, part: SegmentFile, tail_through: str | No
         run_id=part.run_id,
         tail_through=tail_through,
     )
+
+
+def altered(path: Path) -> None:
+    """Write a part again with one value changed: as many rows, the same columns."""
+    with path.open("rb") as f:
+        table = pq.read_table(f)
+    at = table.schema.get_field_index("event_text")
+    texts = ["altered", *table["event_text"].to_pylist()[1:]]
+    pq.write_table(table.set_column(at, table.schema.field(at), pa.array(texts, pa.string())), path)

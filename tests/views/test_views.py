@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ import pytest
 from core.acts.compact import compact_tail
 from core.config import Config, load
 from core.errors import StoreError, ViewError
+from core.hashing import sha256_file
 from core.ledger.store import open_workspace
 from core.ledger.trace_tail import append
 from core.records.annotation import TargetKind
@@ -21,7 +23,6 @@ from core.records.filter import Filter
 from core.records.record import RecordState
 from core.records.run import RunStatus
 from core.records.trace import ArmName, Boundary, EvidenceClass, Origin, Trace
-from core.traces.dataset import to_table
 from core.traces.writer import write_parquet
 from core.views.catalog import FOLDER, HEADER, VIEW_NAMES, parse, view_file
 from core.views.read import ledger, overview, runs
@@ -37,7 +38,7 @@ from core.views.read.traces import (
     totals,
 )
 from core.views.views import Snapshot, Views
-from tests.views.made import list_part, made_trace, made_traces, store_of, written
+from tests.views.made import altered, list_part, made_trace, made_traces, store_of, written
 
 GRAIN = {
     "trace": ["trace_id"],
@@ -289,56 +290,122 @@ def damaged(path: Path, how: str) -> str:
     if how == "missing":
         path.unlink()
         return "is missing"
-    if how == "swapped":
-        write_parquet(path, to_table(made_traces(99, 40)))
-        return "and was listed with"
-    path.write_bytes({"cut": data[:-20], "foreign": b"hello", "empty": b""}[how])
-    return "is damaged"
+    if how == "folder":
+        path.unlink()
+        path.mkdir()
+        return "cannot be read"
+    if how == "altered":
+        altered(path)
+    elif how == "pages":
+        half = len(data) // 2
+        path.write_bytes(data[:4] + bytes(half - 4) + data[half:])  # the rows, not the footer
+    else:
+        path.write_bytes({"cut": data[:-20], "foreign": b"hello", "empty": b""}[how])
+    return "is not the file that was listed (its SHA-256 differs)"
 
 
-@pytest.mark.parametrize("how", ["missing", "cut", "foreign", "empty", "swapped"])
-def test_a_damaged_segment_is_named_and_the_others_are_still_shown(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("resident", [True, False])
+@pytest.mark.parametrize("how", ["missing", "folder", "altered", "pages", "cut", "foreign", "empty"])
+def test_a_damaged_segment_is_named_and_the_others_are_still_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, resident: bool
+) -> None:
+    if not resident:
+        monkeypatch.setattr("core.views.segments.RESIDENT_ROWS", 0)
     rows = made_traces(4, 12)
     config = store_of(tmp_path / "home", rows)
     views = Views(config)
     with views.snapshot() as snapshot:
         assert (count(snapshot, Filter()), snapshot.problems) == (12, ())
     path = sorted(config.traces.rglob("*.parquet"))[0]
-    lost = Counter(t.run_id for t in rows)[path.parent.name]
+    lost = [t.trace_id for t in rows if t.run_id == path.parent.name]
+    original = path.read_bytes()
     sentence = damaged(path, how)
+    for opened in (views, again := Views(config)):
+        with opened.snapshot() as snapshot:
+            shown = {r["trace_id"] for r in snapshot.ask("trace", "SELECT * FROM trace").rows()}
+            assert shown == {t.trace_id for t in rows} - set(lost)
+            (problem,) = snapshot.problems
+            assert problem.startswith(f"The trace file {path.relative_to(config.home).as_posix()} {sentence}")
+            assert problem.endswith(f"; its {len(lost)} executions are not shown.")
+            assert overview.overview(snapshot).problems == snapshot.problems
+    if how == "folder":
+        path.rmdir()
+    path.write_bytes(original)
     with views.snapshot() as snapshot:
-        assert count(snapshot, Filter()) == 12 - lost
-        assert len(snapshot.problems) == 1
-        assert sentence in snapshot.problems[0]
-        assert path.relative_to(config.home).as_posix() in snapshot.problems[0]
-        assert overview.overview(snapshot).problems == snapshot.problems
+        assert (count(snapshot, Filter()), snapshot.problems) == (12, ())
+    views.close()
+    again.close()
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(config: Config) -> None:
+    path = sorted(config.traces.rglob("*.parquet"))[0]
+    views = Views(config)
+    with views.snapshot() as snapshot:
+        assert snapshot.problems == ()
+    before = path.stat()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    with path.open("r+b") as f:
+        f.write(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with views.snapshot() as snapshot:
+        assert "is not the file that was listed" in snapshot.problems[0]
     views.close()
 
 
-@pytest.mark.parametrize("resident", [True, False])
-def test_damage_inside_a_file_is_named_once_met_and_left_out_from_then_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident: bool
+def test_a_file_that_vanishes_under_an_open_snapshot_is_one_sentence_and_named_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not resident:
-        monkeypatch.setattr("core.views.segments.RESIDENT_ROWS", 0)
-    rows = [made_trace(random.Random(n), n, run_id=f"run-{n % 2}", evidence_class="demo") for n in range(400)]
-    config = store_of(tmp_path / "home", rows)
+    monkeypatch.setattr("core.views.segments.RESIDENT_ROWS", 0)
+    config = store_of(tmp_path / "home", made_traces(4, 12))
     path = sorted(config.traces.rglob("*.parquet"))[0]
-    data = bytearray(path.read_bytes())
-    data[4 : len(data) // 2] = bytes(len(data) // 2 - 4)  # the pages, not the footer
-    path.write_bytes(bytes(data))
-    sentence = f"The trace file {path.relative_to(config.home).as_posix()} is not the file that was listed"
     views = Views(config)
-    if not resident:
-        with views.snapshot() as snapshot:
-            assert snapshot.problems == ()
-            with pytest.raises(ViewError) as refused:
-                snapshot.ask("trace", "SELECT * FROM trace")
-            assert refused.value.message.startswith(sentence)
     with views.snapshot() as snapshot:
-        assert count(snapshot, Filter()) == 200
-        assert len(snapshot.problems) == 1
-        assert snapshot.problems[0].startswith(sentence)
+        path.unlink()
+        with pytest.raises(ViewError, match="The question could not be answered: ") as refused:
+            snapshot.ask("trace", "SELECT * FROM trace")
+        assert "\n" not in refused.value.message
+    with views.snapshot() as snapshot:
+        assert "is missing" in snapshot.problems[0]
+    views.close()
+
+
+def test_a_failed_question_has_every_file_checked_again(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decay of a disk changes bytes and no time; reading such a file fails."""
+    views = Views(config)
+    with views.snapshot() as snapshot:
+        monkeypatch.setattr("core.views.segments.sha256_file", lambda path: "0" * 64)
+    with views.snapshot() as snapshot:
+        assert snapshot.problems == ()
+        with pytest.raises(ViewError):
+            snapshot.ask("trace", "SELECT no_such_column FROM trace")
+    with views.snapshot() as snapshot:
+        assert all("is not the file that was listed" in p for p in snapshot.problems)
+        assert len(snapshot.problems) == len(list(config.traces.rglob("*.parquet")))
+    views.close()
+
+
+@pytest.mark.parametrize("listed", ["not parquet", "foreign columns", "other rows"])
+def test_a_file_that_should_not_have_been_listed_is_named(tmp_path: Path, listed: str) -> None:
+    config = load(tmp_path / "home")
+    part = written(config.traces, [made_trace(random.Random(1), 1)])[0]
+    if listed == "not parquet":
+        part.path.write_bytes(b"not parquet")
+    elif listed == "foreign columns":
+        with part.path.open("rb") as f:
+            write_parquet(part.path, pq.read_table(f).rename_columns({"seed": "grain"}))
+    part = replace(part, sha256=sha256_file(part.path), rows=2 if listed == "other rows" else 1)
+    with open_workspace(config, create=True) as store, store.write() as tx:
+        list_part(tx, config, part)
+    views = Views(config)
+    with views.snapshot() as snapshot:
+        assert count(snapshot, Filter()) == 0
+        says = {
+            "not parquet": "cannot be read (",
+            "foreign columns": "holds foreign columns (grain)",
+            "other rows": "holds 1 executions and was listed with 2",
+        }
+        assert says[listed] in snapshot.problems[0]
     views.close()
 
 
@@ -349,6 +416,7 @@ def test_a_segment_of_an_older_version_is_read_and_its_missing_columns_are_undef
     with old.path.open("rb") as f:
         fewer = pq.read_table(f).drop_columns(["store_reopened", "seed"])
     write_parquet(old.path, fewer)
+    old = replace(old, sha256=sha256_file(old.path))
     with open_workspace(config, create=True) as store, store.write() as tx:
         for part in (old, new):
             list_part(tx, config, part)

@@ -292,6 +292,8 @@ class Neighbours:
     """None: it is the first, or not in the list."""
     next: str | None
     """None: it is the last, or not in the list."""
+    inside: bool = True
+    """Whether it is in the list at all."""
 
 
 def neighbours(snapshot: Snapshot, chosen: Filter, trace_id: str, sort: Sort | None = None) -> Neighbours:
@@ -307,7 +309,7 @@ def neighbours(snapshot: Snapshot, chosen: Filter, trace_id: str, sort: Sort | N
         VIEW, f"SELECT {sort.field} AS value FROM trace WHERE trace_id = ? AND {where} LIMIT 1", [trace_id, *values]
     ).rows()
     if not here:
-        return Neighbours(None, None)
+        return Neighbours(None, None, inside=False)
 
     def step(*, backward: bool) -> str | None:
         key, bound = sort.beyond(here[0]["value"], trace_id, backward=backward)
