@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from core.evaluation.estimate import rate
 from core.figures.literal import one_line
-from core.figures.wording import ARM_TITLES, AUDIT_CHECKS, duration, outcome
+from core.figures.wording import ARM_TITLES, AUDIT_CHECKS, compared, duration, outcome
 from core.records.run import CriterionRow, Decided
 from core.records.trace import ArmName, Trace
 
@@ -31,7 +31,7 @@ OUTCOME_ICONS = {
 CELL = 500
 """So many characters of a text are sent to a table's cell."""
 LIST_COLUMNS = (
-    "outcome", "arm", "boundary", "family", "event_text", "score", "threshold", "null_reason", "seed", "delay",
+    "outcome", "arm", "score", "event_text", "family", "null_reason", "boundary", "threshold", "seed", "delay",
     "evidence_class", "created_at", "episode_id", "trace_id",
 )  # fmt: skip
 """The columns a list asks for, in the order shown."""
@@ -52,19 +52,18 @@ def _texts(column: pd.Series) -> list[str | None]:
 
 
 def arms_table(traces: Iterable[Trace]) -> pd.DataFrame:
-    """Return one row an arm, by arm: columns `arm`, `outcome`, `score`, `threshold`, `action`, `output`."""
+    """Return one row an arm, by arm, all words: columns `arm`, `outcome`, `score`, `system's action`, `output`."""
     rows = [
         {
             "arm": ARM_TITLES[t.arm],
             "outcome": outcome(t),
-            "score": float("nan") if t.score is None else t.score,
-            "threshold": float("nan") if t.threshold is None else t.threshold,
-            "action": None if t.predicted_action is None else one_line(t.predicted_action, CELL),
+            "score": compared(t.score, t.threshold),
+            "system's action": None if t.predicted_action is None else one_line(t.predicted_action, CELL),
             "output": None if t.output is None else one_line(t.output, CELL),
         }
         for t in sorted(traces, key=lambda t: t.arm)
     ]
-    return pd.DataFrame(rows, columns=["arm", "outcome", "score", "threshold", "action", "output"])
+    return pd.DataFrame(rows, columns=["arm", "outcome", "score", "system's action", "output"])
 
 
 def audit_table(trace: Trace) -> pd.DataFrame:
@@ -157,7 +156,7 @@ def criteria_table(criteria: Iterable[CriterionRow]) -> pd.DataFrame:
 
 def run_table(rows: pa.Table) -> pd.DataFrame:
     """Return runs, newest first: `status` (icon and word), `kind`, `class`, `stored`, `started`, `took`,
-    `note`, `run`.
+    `run`, `note`.
     """
     shown = [
         {
@@ -167,9 +166,9 @@ def run_table(rows: pa.Table) -> pd.DataFrame:
             "stored": f"{r['stored']:,} of {r['planned']:,}",
             "started": r["started_at"],
             "took": "—" if r["elapsed_s"] is None else duration(r["elapsed_s"] * 1e6),
-            "note": one_line(r["note"] or "", 200),
             "run": r["run_id"],
+            "note": one_line(r["note"] or "", 200),
         }
         for r in rows.to_pylist()
     ]
-    return pd.DataFrame(shown, columns=["status", "kind", "class", "stored", "started", "took", "note", "run"])
+    return pd.DataFrame(shown, columns=["status", "kind", "class", "stored", "started", "took", "run", "note"])

@@ -77,6 +77,15 @@ def number(value: float) -> str:
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
+def compared(score: float | None, threshold: float | None) -> str | None:
+    """Return a score beside its threshold as `0.2961 ≥ 0.2`; None where none was given."""
+    if score is None:
+        return None
+    if threshold is None:
+        return number(score)
+    return f"{number(score)} {'≥' if score >= threshold else '<'} {number(threshold)}"
+
+
 def verdict(trace: Trace) -> str:
     """Return the outcome of one execution in one sentence."""
     if trace.fired or trace.predicted_action is not None:

@@ -109,7 +109,7 @@ def null_audit(trace: Trace) -> None:
     if table.empty:
         st.text("Not audited: the null path was not taken in the complete arm.")
         return
-    show.rows(table, key="audit")
+    show.words(table, alt="the four checks of the null audit")
     again = "yes" if trace.regenerated else "no"
     prompt = (trace.prompt_sha256 or "not recorded")[:16]
     st.caption(f"Output regenerated past the cache: {literal(again)} · prompt SHA-256 begins {literal(prompt)}")

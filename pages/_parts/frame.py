@@ -25,6 +25,8 @@ from pages._parts import address, resources, states, strings, times
 from pages._parts.literal import literal
 
 log = logging.getLogger(__name__)
+_SIDEBAR = 240
+"""Pixels; hidden at first on a telephone, where it would cover the page."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def open_page(path: str) -> Iterator[Opened]:
     path : the page's script as `PAGES` names it.
     """
     this = page(path)
-    st.set_page_config(page_title=f"{this.title} · Duebook", layout="wide", initial_sidebar_state="expanded")
+    st.set_page_config(page_title=f"{this.title} · Duebook", layout="wide", initial_sidebar_state=_SIDEBAR)
     _navigation()
     with ExitStack() as stack:
         ready = False

@@ -20,6 +20,8 @@ from pages._parts.frame import Opened
 from pages._parts.literal import literal
 
 TRACES = "pages/traces.py"
+NOTES_SHOWN = 3
+"""The reasons of so many of the newest runs that did not complete are spelled out below the table."""
 ARROW = ":material/arrow_forward:"
 HOLDS = {True: "✓", False: "✕", None: "—"}
 SIGNS: dict[ClaimStatus, tuple[str, Literal["green", "red", "gray"]]] = {
@@ -163,4 +165,6 @@ def runs(opened: Opened) -> None:
             ),
         },
     )
+    for row in [r for r in answer.rows() if r["note"] and r["status"] != "complete"][:NOTES_SHOWN]:
+        st.caption(f"**{literal(row['kind'])}, {literal(row['status'])}:** {literal(row['note'])}")
     show.asked(answer)

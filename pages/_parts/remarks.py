@@ -10,6 +10,7 @@ import streamlit as st
 from core.acts import annotate as acts
 from core.errors import DuebookError
 from core.figures.literal import one_line
+from core.figures.tables import CELL
 from core.records.annotation import TargetKind
 from core.records.trace import Trace
 from core.views.read.ledger import annotations_of
@@ -27,7 +28,7 @@ def section(opened: Opened, trace: Trace) -> None:
     if (seq := st.session_state.pop(_STORED, None)) is not None:
         st.success(f"Stored as entry {literal(seq)}.", icon=":material/check_circle:")
     if held:
-        show.rows(_table(held), key="annotations")
+        show.words(_table(held), alt="annotations of this execution")
     else:
         st.text("No remark yet.")
     _form(opened, trace, held)
@@ -37,7 +38,7 @@ def _table(held: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "label": [one_line(r["label"]) for r in held],
-            "reason": [None if r["text"] is None else one_line(r["text"]) for r in held],
+            "reason": [None if r["text"] is None else one_line(r["text"], CELL) for r in held],
             "author": [one_line(r["author"]) for r in held],
             "time": [times.shown(r["at"]) for r in held],
             "state": ["corrected" if r["replaced_by"] else "stands" for r in held],

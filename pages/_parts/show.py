@@ -41,6 +41,13 @@ def rows(table: pd.DataFrame, *, key: str, columns: Mapping[str, Any] | None = N
     )
 
 
+def words(table: pd.DataFrame, *, alt: str) -> None:
+    """Show a few rows of words as a table whose cells wrap: nothing is cut, whatever the width; cells are text."""
+    shown = table.map(lambda cell: "—" if pd.isna(cell) else literal(cell)).astype(str)
+    shown.columns = pd.Index([literal(name) for name in table.columns])
+    st.table(shown, border="horizontal", hide_index=True, hide_header=False, alt=alt)
+
+
 def text(label: str, body: str | None, *, missing: str = "—", beside: bool = True) -> None:
     """Show a text of a user or a model under a label of ours, in a frame, exactly as it stands.
 

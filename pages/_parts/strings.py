@@ -51,6 +51,7 @@ WATERFALL_HELP = "Working time only: waits between processes are left out. Hover
 PATH_HELP = "The system path of the paper's Figure 1. Filled and thick: the way this execution went."
 PROPOSAL_HELP = "What the backbone would have said by itself is a diagnostic, never the action."
 ARMS_BESIDE_HELP = "Same run, seed, episode and boundary; only the arm differs."
+OUTSIDE_THE_LIST = "This execution is outside the filter of the list you came from, so it has no neighbours in it."
 MUTANTS_INTRO = (
     "An audit that cannot fail proves nothing. Four faulty controllers answer the same event; each must fail exactly "
     "its own check. Nothing is stored."

@@ -33,6 +33,8 @@ def along(opened: Opened, chosen: Filter, trace_id: str) -> None:
         )
         _step("Previous", ":material/chevron_left:", beside.previous)
         _step("Next", ":material/chevron_right:", beside.next)
+    if not beside.inside:
+        st.caption(strings.OUTSIDE_THE_LIST)
 
 
 def _step(label: str, icon: str, trace_id: str | None) -> None:
@@ -68,7 +70,7 @@ def arms(opened: Opened, trace: Trace) -> None:
     st.markdown("#### The same episode in every arm", help=strings.ARMS_BESIDE_HELP)
     others = ask.arms_of(opened.snapshot, trace)
     table = arms_table([trace, *others])
-    show.rows(table, key="arms", columns=_ARM_COLUMNS)
+    show.words(table, alt="the same episode in every arm")
     with st.container(horizontal=True, gap="medium"):
         for other in sorted(others, key=lambda t: t.arm):
             st.page_link(
@@ -77,14 +79,6 @@ def arms(opened: Opened, trace: Trace) -> None:
                 icon=":material/compare_arrows:",
                 query_params=address.here(trace=other.trace_id),
             )
-
-
-_ARM_COLUMNS = {
-    "score": st.column_config.NumberColumn(format="%.4f"),
-    "threshold": st.column_config.NumberColumn(format="%.3g"),
-    "action": st.column_config.TextColumn("system's action", width=290),
-    "output": st.column_config.TextColumn(width=290),
-}
 
 
 def mutants(opened: Opened, trace: Trace) -> None:
@@ -103,4 +97,4 @@ def mutants(opened: Opened, trace: Trace) -> None:
                 return
         st.session_state[key] = demonstration_table(shown)
     if key in st.session_state:
-        show.rows(st.session_state[key], key="mutant_table")
+        show.words(st.session_state[key], alt="what the audit says of each controller")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -26,6 +27,12 @@ def texts(app: AppTest) -> str:
     shown = [*app.markdown, *app.error, *app.warning, *app.caption, *app.text, *app.success, *app.title, *app.subheader]
     plain = " ".join(str(e.value) for e in shown) + " " + " ".join(c.value for c in app.code)
     return plain.replace("\\", "").replace("\u200b", "")
+
+
+def tables(app: AppTest) -> dict[tuple[str, ...], pd.DataFrame]:
+    """Return the tables of words by their columns, Markdown unescaped."""
+    plain = [t.value.map(lambda cell: cell.replace("\\", "").replace("\u200b", "")) for t in app.table]
+    return {tuple(c.replace("\\", "") for c in t.columns): t for t in plain}
 
 
 def address(app: AppTest, name: str) -> list[str]:
@@ -141,6 +148,7 @@ def test_a_failed_run_stays_listed_and_enters_no_claim(show: Show, tmp_path: Pat
     runs = next(d.value for d in app.dataframe if "planned" in d.value or "stored" in d.value)
     assert list(runs["status"]) == ["✕ failed"]
     assert list(runs["note"]) == ["A worker ended early: signal 9."]
+    assert "**controlled, failed:** A worker ended early: signal 9." in texts(app)
     assert "0 established" in texts(app)
 
 
@@ -267,12 +275,20 @@ def test_a_trace_shows_its_sentence_steps_audit_and_other_arms(show: Show, tmp_p
     app = show("pages/traces.py", home, trace=silent(home), f=["arm:eq:C3"])
     said = texts(app)
     assert "Silent, correctly: the trigger scored 0.03, 0.02 below the threshold 0.05." in said
-    tables = {tuple(d.value.columns): d.value for d in app.dataframe}
+    found = tables(app)
     for step in ("Write", "Boundary", "Trigger decision", "Retrieval", "Intervention", "Null behaviour", "Output"):
         assert f"**{step}**" in said
-    assert list(tables[("result", "check")]["result"]) == ["✓ passed"] * 4
-    arms = next(t for c, t in tables.items() if c[0] == "arm")
+    assert list(found[("result", "check")]["result"]) == ["✓ passed"] * 4
+    arms = next(t for c, t in found.items() if c[0] == "arm")
     assert [a[:2] for a in arms["arm"]] == ["C0", "C1", "C2", "C3", "C4"]
+    assert list(arms["score"])[3] == "0.03 < 0.05"
+
+
+def test_a_trace_outside_the_filter_says_why_it_has_no_neighbours(show: Show, tmp_path: Path) -> None:
+    home = one_run(tmp_path / "home")
+    outside = "outside the filter of the list you came from"
+    assert outside not in texts(show("pages/traces.py", home, trace=silent(home), f=["arm:eq:C3"]))
+    assert outside in texts(show("pages/traces.py", home, trace=silent(home), f=["arm:eq:C2"]))
 
 
 def test_an_annotation_is_stored_with_author_time_and_reason(show: Show, tmp_path: Path) -> None:
@@ -282,7 +298,7 @@ def test_an_annotation_is_stored_with_author_time_and_reason(show: Show, tmp_pat
     next(t for t in app.text_input if t.label == "Reason").set_value(HOSTILE.splitlines()[0])
     next(b for b in app.button if b.label == "Annotate").click().run()
     assert [s.value.replace("\\", "") for s in app.success] == ["Stored as entry 4."]
-    remarks = next(d.value for d in app.dataframe if "author" in d.value)
+    remarks = next(t for c, t in tables(app).items() if "author" in c)
     assert list(remarks["author"]) == ["person:tester"]
     assert "UTC" in remarks["time"][0]
     with open_workspace(home) as store:
@@ -335,7 +351,7 @@ def test_an_error_nobody_foresaw_is_calm_and_logged(
 def test_a_trace_alone_in_the_workspace_has_no_neighbours_and_no_other_arms(show: Show, tmp_path: Path) -> None:
     made = trace()
     app = show("pages/traces.py", build(tmp_path / "home", [made], [manifest(RUN)]), trace=made.trace_id)
-    arms = next(d.value for d in app.dataframe if "arm" in d.value)
+    arms = next(t for c, t in tables(app).items() if "arm" in c)
     assert len(arms) == 1
     assert not app.error
 

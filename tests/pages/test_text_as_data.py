@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from core.config import ROOT
 
@@ -24,6 +26,8 @@ BANNED_CALLS = {
     "MarkdownColumn", "components", "logo", "link_button",
 }  # fmt: skip
 BANNED_KEYWORDS = {"unsafe_allow_html", "unsafe_allow_javascript"}
+ESCAPING = {"show.py": "st.table"}
+"""The one place where a banned call stands, with its cells escaped: `show.words`, tested below."""
 SOURCES = sorted([ROOT / "app.py", *(ROOT / "pages").rglob("*.py")])
 
 
@@ -88,7 +92,29 @@ def problems(source: str) -> list[str]:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_text_reaches_a_markdown_sink_except_through_literal(path: Path) -> None:
-    assert problems(path.read_text()) == []
+    allowed = ESCAPING.get(path.name)
+    found = problems(path.read_text())
+    assert [p for p in found if allowed is None or f" {allowed} is banned" not in p] == []
+    assert len(found) == (allowed is not None)
+
+
+def wordy() -> None:
+    import pandas as pd
+
+    from pages._parts import show
+    from tests.pages.made import HOSTILE
+
+    show.words(pd.DataFrame({"a": [HOSTILE, None], "**b**": ["<b>x</b> :red[y] $z$", 0.25]}), alt="x")
+
+
+def test_a_table_of_words_shows_its_cells_as_typed() -> None:
+    (shown,) = AppTest.from_function(wordy).run().table
+    assert [c.replace("\\", "") for c in shown.value.columns] == ["a", "**b**"]
+    first, second = shown.value.iloc[:, 0], shown.value.iloc[:, 1]
+    for cell in (*first, *second, *shown.value.columns):
+        assert not re.search(r"(?<!\\)[<>*_`$\[\]|]", cell), cell  # every sign that Markdown reads is escaped
+    assert second[0].replace("\\", "").replace("\u200b", "") == "<b>x</b> :red[y] $z$"
+    assert (first[1], second[1].replace("\\", "")) == ("—", "0.25")
 
 
 @pytest.mark.parametrize(
