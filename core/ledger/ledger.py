@@ -1,8 +1,8 @@
 """The ledger as a whole: is it what was written, and its head for keeping elsewhere.
 
 Promise: `verify` reads one snapshot, streaming; it names the first entry that was edited, removed, re-linked,
-reordered, inserted or cut off, every state row and text that differs from what the ledger says, and says what it could
-not exclude. It never repairs anything.
+reordered, inserted or cut off, every state row and text that differs from what the ledger says, every table, index and
+trigger that is not as Duebook makes it, and says what it could not exclude. It never repairs anything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from core.ledger import fold
 from core.ledger.chain import FIELDS
 from core.ledger.kinds import EntryKind, LedgerClass
 from core.ledger.rows import SHA256
-from core.ledger.store import Store, StoreDamaged
+from core.ledger.shape import differences, read_shape
+from core.ledger.store import Store, StoreDamaged, StoreForeign
 from core.ledger.walk import Finding, Head, Row, Tampering, Walked, walk
 from core.records.base import Instant, Noun, refusal
 
@@ -183,13 +184,22 @@ def verify(store: Store, *, head: HeadFile | None = None, key: bytes | None = No
 def damaged(ledger: str, error: StoreDamaged) -> VerifyReport:
     """Return the report on a ledger whose file cannot be read."""
     found = Findings()
-    found.add(Finding(Tampering.DAMAGED, None, error.message))
+    if isinstance(error, StoreForeign):
+        for sentence in error.found:
+            found.add(Finding(Tampering.SCHEMA, None, sentence))
+    else:
+        found.add(Finding(Tampering.DAMAGED, None, error.message))
     return found.report(ledger, "", Walked(), ())
 
 
 def _verify(store: Store, head: HeadFile | None, key: bytes | None) -> VerifyReport:
     found = Findings()
     with store.read() as conn, _undecoded(conn):
+        unlike = list(differences(read_shape(conn)))
+        for difference in unlike:
+            found.add(Finding(Tampering.SCHEMA, None, difference.sentence))
+        if any(d.unreadable for d in unlike):  # changed since the store was opened
+            return found.report("workspace", "", Walked(), (UNKEYED_CHAIN,))
         row = _head_row(conn)
         if row is None:
             found.add(Finding(Tampering.HEAD, None, "The ledger's head row is missing."))

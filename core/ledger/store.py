@@ -32,17 +32,19 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from core.config import Config
-from core.errors import StoreError
+from core.errors import LedgerCorrupt, StoreError
 from core.hashing import GENESIS_HASH
 from core.ledger import schema
 from core.ledger.kinds import EntryKind, Genesis, LedgerClass
 from core.ledger.rows import ActorRow
+from core.ledger.shape import Shape, differences, is_ours, read_shape
 from core.ledger.tx import HEAD_SEQ, Pending, Tx, fetch_row, head_seq, text_of
 
 __all__ = [
     "Pending",
     "Store",
     "StoreDamaged",
+    "StoreForeign",
     "Tx",
     "fetch_row",
     "head_seq",
@@ -71,9 +73,29 @@ EVERY_AUTHORITY = (
 
 
 class StoreDamaged(StoreError):
-    """The store's file is not a readable database any more."""
+    """The file is not a readable database any more, or not one whose header and tables are a store's."""
 
     code = "store_damaged"
+
+
+class StoreForeign(StoreDamaged):
+    """The file is a database whose header or tables are not those that Duebook makes.
+
+    Parameters
+    ----------
+    found : every difference, a sentence each.
+    """
+
+    code = "store_foreign"
+
+    def __init__(self, found: tuple[str, ...], *, where: str) -> None:
+        more = f" And {len(found) - 1} more differ." if len(found) > 1 else ""
+        super().__init__(
+            f"{found[0]}{more} Nothing was read or written.",
+            where=where,
+            next_step="Restore it from a backup, or open another workspace.",
+        )
+        self.found = found
 
 
 class Store:
@@ -124,7 +146,21 @@ class Store:
         Raises
         ------
         StoreError : another process wrote for half a minute; the disk is full; the file is damaged; as_of refused.
+        LedgerCorrupt : a table, index or trigger is not as Duebook makes it: what guards the ledger may be gone.
         """
+        with self._writing(actor, identity, as_of) as tx:
+            if found := next(differences(read_shape(tx.conn)), None):
+                raise LedgerCorrupt(
+                    f"{found.sentence} Nothing is written to such a store.",
+                    where=str(self.path),
+                    next_step="Run `python -m core ledger verify`.",
+                )
+            yield tx
+
+    @contextmanager
+    def _writing(
+        self, actor: str | None = None, identity: str = "asserted", as_of: datetime | None = None
+    ) -> Iterator[Tx]:
         with _said(self.path), self.engine.connect() as conn:
             conn = conn.execution_options(duebook_write=True)
             with conn.begin():
@@ -220,7 +256,10 @@ def _engine(path: Path) -> Engine:
     def _set_up(connection: sqlite3.Connection, _: object) -> None:
         connection.isolation_level = None  # BEGIN is ours, below: the driver would begin too late
         for pragma in ("synchronous=FULL", "foreign_keys=ON", f"busy_timeout={BUSY_SECONDS * 1000}"):
-            connection.execute(f"PRAGMA {pragma}")
+            try:
+                connection.execute(f"PRAGMA {pragma}")
+            except UnicodeDecodeError as e:  # of SQLite's own message, which names what is no text in the schema
+                raise sqlite3.DatabaseError("malformed database schema") from e
 
     @event.listens_for(engine, "begin")
     def _begin(conn: Connection) -> None:
@@ -231,29 +270,23 @@ def _engine(path: Path) -> Engine:
 
 def _bring_up_to_date(store: Store, create: bool, ledger_class: LedgerClass) -> None:
     with store.engine.connect() as conn, conn.begin():
-        version, ours, tables = _state(conn)
+        shape = read_shape(conn)
     newest = len(schema.MIGRATIONS)
     where = str(store.path)
-    if tables and not ours:
-        raise StoreError("The file is a database, but not a Duebook store.", where=where)
-    if version > newest:
-        raise StoreError(
-            f"The store was written by a newer Duebook (schema {version}; this one knows {newest}).",
-            where=where,
-            next_step="Update Duebook, or open another workspace.",
-        )
-    if not tables and not create:
+    if _unmade(shape) and not create:
         raise StoreError(
             "The store is empty: its creation was interrupted.",
             where=where,
             next_step="Run `python -m core prepare` to finish it.",
         )
-    if version == newest:
+    _check_shape(shape, where)
+    if shape.version == newest:
         return
     _use_wal(store)
-    with store.write() as tx:
-        version = _state(tx.conn)[0]  # another process may have been first
-        for number, statements in enumerate(schema.MIGRATIONS[version:], version + 1):
+    with store._writing() as tx:
+        shape = read_shape(tx.conn)  # another process may have been first
+        _check_shape(shape, where)
+        for number, statements in enumerate(schema.MIGRATIONS[shape.version :], shape.version + 1):
             for statement in statements:
                 tx.conn.exec_driver_sql(statement)
             tx.conn.exec_driver_sql(f"PRAGMA user_version={number}")
@@ -262,11 +295,27 @@ def _bring_up_to_date(store: Store, create: bool, ledger_class: LedgerClass) -> 
             _begin_ledger(tx, ledger_class)
 
 
-def _state(conn: Connection) -> tuple[int, bool, bool]:
-    version = int(conn.exec_driver_sql("PRAGMA user_version").scalar_one())
-    ours = conn.exec_driver_sql("PRAGMA application_id").scalar_one() == schema.APPLICATION_ID
-    tables = bool(conn.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one())
-    return version, ours, tables
+def _check_shape(shape: Shape, where: str) -> None:
+    """Refuse a file that is not ours to read; an older store must be whole before it is brought up to date."""
+    newest = len(schema.MIGRATIONS)
+    ours = shape.application_id == schema.APPLICATION_ID
+    if _unmade(shape):
+        return
+    if not ours and not is_ours(shape.objects):
+        raise StoreError("The file is a database, but not a Duebook store.", where=where)
+    if shape.version > newest:
+        raise StoreError(
+            f"The store was written by a newer Duebook (schema {shape.version}; this one knows {newest}).",
+            where=where,
+            next_step="Update Duebook, or open another workspace.",
+        )
+    found = tuple(differences(shape))
+    if any(d.unreadable for d in found) or (found and shape.version < newest):
+        raise StoreForeign(tuple(d.sentence for d in found), where=where)
+
+
+def _unmade(shape: Shape) -> bool:
+    return not shape.objects and shape.version == 0 and shape.application_id == 0
 
 
 def _use_wal(store: Store) -> None:

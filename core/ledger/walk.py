@@ -43,6 +43,8 @@ class Tampering(StrEnum):
     """A table differs from what the ledger says."""
     DAMAGED = "damaged"
     """The file itself cannot be read."""
+    SCHEMA = "schema"
+    """The file's header, or a table, index, trigger or view, is not as the migrations make it."""
     TEXT = "text"
     """A free text differs from its hash, or belongs to no entry."""
 

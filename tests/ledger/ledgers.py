@@ -175,13 +175,16 @@ def filled(folder: Path) -> Path:
 
 @contextmanager
 def tampering(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the file with the guards dropped; whoever has the file can do that."""
+    """Open the file with the guards dropped, and put them back: whoever has the file can do that."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        for name in ("updated", "deleted", "replaced"):
-            connection.execute(f"DROP TRIGGER entry_is_never_{name}")
+        guards = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in guards:
+            connection.execute(f"DROP TRIGGER {name}")
         connection.execute("PRAGMA foreign_keys=OFF")
         yield connection
+        for _, statement in guards:
+            connection.execute(statement)
     finally:
         connection.close()
 
