@@ -16,6 +16,8 @@ from pages._parts import strings
 from pages._parts.literal import literal
 
 _ROW_HEIGHT = 32
+_UNBROKEN = 16
+"""Cells of so few characters are kept on one line."""
 SHOWN = 20_000
 """An event may be 1 MiB long; so many of its characters are drawn."""
 
@@ -43,9 +45,16 @@ def rows(table: pd.DataFrame, *, key: str, columns: Mapping[str, Any] | None = N
 
 def words(table: pd.DataFrame, *, alt: str) -> None:
     """Show a few rows of words as a table whose cells wrap: nothing is cut, whatever the width; cells are text."""
-    shown = table.map(lambda cell: "—" if pd.isna(cell) else literal(cell)).astype(str)
+    shown = table.map(_cell).astype(str)
     shown.columns = pd.Index([literal(name) for name in table.columns])
     st.table(shown, border="horizontal", hide_index=True, hide_header=False, alt=alt)
+
+
+def _cell(value: Any) -> str:
+    if pd.isna(value):
+        return "—"
+    shown = literal(value)
+    return shown.replace(" ", "\u00a0") if len(str(value)) <= _UNBROKEN else shown
 
 
 def text(label: str, body: str | None, *, missing: str = "—", beside: bool = True) -> None:

@@ -86,6 +86,20 @@ def test_a_bad_filter_in_the_address_shows_a_sentence_and_no_rows(home: Config, 
     expect(here.page.get_by_text("80 executions")).to_be_visible()
 
 
+def test_the_four_mutants_run_on_the_real_backbone_each_caught_by_its_check(
+    home: Config, console: Start, tab: Open
+) -> None:
+    here = tab(console(home))
+    here.open(f"traces?trace={one_id(home, 'C3', fired=False)}")
+    here.page.get_by_role("button", name="Run the four faulty controllers").click()
+    table = here.page.get_by_role("table", name="what the audit says of each controller")
+    expect(table.get_by_role("row")).to_have_count(6)  # the head, the true controller, four mutants
+    said = [[c.inner_text().replace("\u00a0", " ") for c in row.get_by_role("cell").all()]
+            for row in table.get_by_role("row").all()[1:]]  # fmt: skip
+    assert [[n for n, c in enumerate(row[1:5]) if c == "✕ failed"] for row in said] == [[], [0], [1], [2], [3]]
+    assert [row[5] for row in said] == ["✓ yes"] * 5
+
+
 def test_a_row_is_annotated_by_keyboard_alone(home: Config, console: Start, tab: Open) -> None:
     here = tab(console(home))
     here.open("traces")

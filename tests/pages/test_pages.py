@@ -31,7 +31,9 @@ def texts(app: AppTest) -> str:
 
 def tables(app: AppTest) -> dict[tuple[str, ...], pd.DataFrame]:
     """Return the tables of words by their columns, Markdown unescaped."""
-    plain = [t.value.map(lambda cell: cell.replace("\\", "").replace("\u200b", "")) for t in app.table]
+    plain = [
+        t.value.map(lambda cell: cell.replace("\\", "").replace("\u200b", "").replace("\u00a0", " ")) for t in app.table
+    ]
     return {tuple(c.replace("\\", "") for c in t.columns): t for t in plain}
 
 
