@@ -92,7 +92,7 @@ class Context:
     store_reopened: bool = False
     """Whether it opened the store anew after the writer had exited."""
     earlier_times: tuple[StepTime, ...] = ()
-    """Times of the write and boundary steps, which lie before the answer."""
+    """One time each of the write and boundary steps, which lie before the answer."""
     fresh: bool = False
     """Generate this trial's null output anew, past the cache (C3 only)."""
     trace_id: str = field(default_factory=new_id)

@@ -6,12 +6,13 @@ on a trace's page; no run ever uses one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.controller.intervene import Intervention
 from core.controller.memory import MemoryTap
-from core.controller.null import NullAudit, NullPath, audit, c0_baseline, walk
+from core.controller.null import Baseline, NullAudit, NullPath, audit, c0_baseline, walk
 from core.errors import InputError
 from core.records.record import Condition, Payload, Record, RecordState
 from core.records.trace import Trace
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class LeaksAnId(NullPath):
-    """Hands on an id that it learned before the decision."""
+    """Hands on an id that it learned before the decision.
 
-    def __init__(self, leaked: str) -> None:
-        self._leaked = leaked
+    Parameters
+    ----------
+    memory : still open; the last record's id is remembered.
+    """
 
-    @classmethod
-    def beside(cls, memory: MemoryTap) -> LeaksAnId:
-        """Remember the last record's id while the memory is still open."""
+    def __init__(self, memory: MemoryTap) -> None:
         ids = memory.ids()
-        return cls(ids[-1] if ids else "no record")
+        self._leaked = ids[-1] if ids else "no record"
 
     def retrieved_id(self) -> str | None:
         """Return the remembered id."""
@@ -46,20 +47,20 @@ class ReturnsAnEmptyIntervention(NullPath):
 
 
 class ReadsMemoryLater(NullPath):
-    """Reads the memory after the decision; what it reads changes nothing, the read alone is the fault."""
+    """Reads the memory after the decision; what it reads changes nothing, the read alone is the fault.
+
+    Parameters
+    ----------
+    memory : kept.
+    """
 
     def __init__(self, memory: MemoryTap) -> None:
         self._memory = memory
 
-    @classmethod
-    def beside(cls, memory: MemoryTap) -> ReadsMemoryLater:
-        """Keep the memory."""
-        return cls(memory)
-
     def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
-        """Read every payload, then answer as the true path does."""
+        """Read every condition, then answer as the true path does."""
         for record_id in self._memory.ids():
-            self._memory.payload(record_id)
+            self._memory.condition(record_id)
         return super().answer(prompt, backbone, fresh=fresh)
 
 
@@ -88,12 +89,15 @@ class Demonstration:
         return self.audit.failed == ((self.must_fail,) if self.must_fail else ())
 
 
-CONTROLLERS: tuple[tuple[str, type[NullPath], str | None], ...] = (
-    ("true controller", NullPath, None),
+MakeMutant = Callable[[MemoryTap], NullPath]
+"""Makes a path that may hold the memory, which is still open; only tests and the demonstration make one so."""
+
+CONTROLLERS: tuple[tuple[str, MakeMutant, str | None], ...] = (
+    ("true controller", lambda memory: NullPath(), None),
     ("leaks an id", LeaksAnId, "no_retrieved_id"),
-    ("returns an empty intervention object", ReturnsAnEmptyIntervention, "no_intervention"),
+    ("returns an empty intervention object", lambda memory: ReturnsAnEmptyIntervention(), "no_intervention"),
     ("reads a memory value later", ReadsMemoryLater, "no_later_use"),
-    ("adds one byte to the prompt", AddsAByte, "output_equal"),
+    ("adds one byte to the prompt", lambda memory: AddsAByte(), "output_equal"),
 )
 """The true controller, then the four mutants, each with the check that must catch it."""
 
@@ -123,9 +127,20 @@ def demonstrate(trace: Trace, backbone: Backbone) -> tuple[Demonstration, ...]:
         for view in trace.records
     ]
     baseline = c0_baseline(trace.event_text, backbone)
-    shown = []
-    for name, path, must_fail in CONTROLLERS:
-        memory = MemoryTap(records)
-        walked = walk(path, memory, trace.event_text, backbone)
-        shown.append(Demonstration(name, must_fail, audit(walked, memory, baseline)))
-    return tuple(shown)
+    return tuple(
+        _demonstrated(name, make, must_fail, MemoryTap(records), trace.event_text, backbone, baseline)
+        for name, make, must_fail in CONTROLLERS
+    )
+
+
+def _demonstrated(
+    name: str,
+    make: MakeMutant,
+    must_fail: str | None,
+    memory: MemoryTap,
+    text: str,
+    backbone: Backbone,
+    baseline: Baseline,
+) -> Demonstration:
+    path = make(memory)
+    return Demonstration(name, must_fail, audit(walk(lambda: path, memory, text, backbone), memory, baseline))

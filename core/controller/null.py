@@ -1,11 +1,15 @@
 """The exact null path, and the four checks that can catch it cheating (paper sections 3.2 and 3.3).
 
 Promise: `NullPath` is given the event's text and the backbone, no record, no id, no tap; it builds its own prompt.
-The baseline it is compared with comes from `c0_baseline`, the very call that arm C0 answers by, made independently.
+What it asks the backbone is noted on the way, so that the audit judges what was really asked and answered, not what
+the path says of it. The baseline it is compared with comes from `c0_baseline`, the very call that arm C0 answers by,
+taken before the path is walked: nothing the path does can move it.
+Not promised: against code that reaches into private attributes or the interpreter no check inside the process can help.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +36,48 @@ def c0_baseline(text: str, backbone: Backbone) -> Baseline:
     return Baseline(prompt, backbone.generate(prompt))
 
 
+class WatchedBackbone:
+    """A backbone that notes every question and its answer, and lets nothing else of the real one be reached.
+
+    Parameters
+    ----------
+    backbone : the one asked.
+    asked : each question and answer is appended here.
+    """
+
+    def __init__(self, backbone: Backbone, asked: list[Baseline]) -> None:
+        self._backbone, self._asked = backbone, asked
+
+    @property
+    def name(self) -> str:
+        """The real one's name."""
+        return self._backbone.name
+
+    @property
+    def device(self) -> str:
+        """The real one's device."""
+        return self._backbone.device
+
+    @property
+    def weights_sha256(self) -> str:
+        """The real one's locked hash."""
+        return self._backbone.weights_sha256
+
+    def hash_weights(self) -> str:
+        """Return the hash over all weights in memory."""
+        return self._backbone.hash_weights()
+
+    def prompt(self, event_text: str, memory: Sequence[str] = ()) -> bytes:
+        """Return the prompt; building one asks nothing."""
+        return self._backbone.prompt(event_text, memory)
+
+    def generate(self, prompt: bytes, *, fresh: bool = False) -> str:
+        """Return the answer, noted with its question."""
+        output = self._backbone.generate(prompt, fresh=fresh)
+        self._asked.append(Baseline(prompt, output))
+        return output
+
+
 @dataclass(frozen=True)
 class NullOutcome:
     """What the null path handed on."""
@@ -41,18 +87,13 @@ class NullOutcome:
     intervention: Intervention | None
     """Must be None."""
     prompt: bytes
-    """The prompt bytes it built itself."""
+    """The prompt bytes it says it built."""
     output: str
-    """What the backbone answered to them."""
+    """What it says the backbone answered to them."""
 
 
 class NullPath:
     """The path taken when nothing fired. Its four seams are what the mutants of `mutants.py` override."""
-
-    @classmethod
-    def beside(cls, memory: MemoryTap) -> NullPath:
-        """Return the path for one execution. The true one keeps nothing of the memory; called before it closes."""
-        return cls()
 
     def retrieved_id(self) -> str | None:
         """Return the id handed on: none."""
@@ -81,13 +122,25 @@ class NullPath:
         return NullOutcome(self.retrieved_id(), self.intervention(), prompt, self.answer(prompt, backbone, fresh=fresh))
 
 
-def walk(
-    null_path: type[NullPath], memory: MemoryTap, text: str, backbone: Backbone, *, fresh: bool = False
-) -> NullOutcome:
-    """Close the memory at the null decision and walk the path once."""
-    path = null_path.beside(memory)
+MakePath = Callable[[], NullPath]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One walk of the null path, as it was seen from outside."""
+
+    outcome: NullOutcome
+    """What the path handed on."""
+    asked: tuple[Baseline, ...]
+    """Every question the backbone was asked on the way, with its answer."""
+
+
+def walk(null_path: MakePath, memory: MemoryTap, text: str, backbone: Backbone, *, fresh: bool = False) -> Walk:
+    """Close the memory at the null decision, and only then make the path and walk it once."""
     memory.close()
-    return path.run(text, backbone, fresh=fresh)
+    asked: list[Baseline] = []
+    outcome = null_path().run(text, WatchedBackbone(backbone, asked), fresh=fresh)
+    return Walk(outcome, tuple(asked))
 
 
 @dataclass(frozen=True)
@@ -99,9 +152,9 @@ class NullAudit:
     no_intervention: bool
     """2: no intervention object exists, not even an empty one."""
     no_later_use: bool
-    """3: the memory was not read after the null decision."""
+    """3: the memory was not read after the null decision, and no payload was read at all."""
     output_equal: bool
-    """4: prompt bytes and output bytes equal the paired C0 baseline's."""
+    """4: the backbone was asked once; prompt and output bytes, asked and handed on, equal the paired C0 baseline's."""
 
     @property
     def passed(self) -> bool:
@@ -114,11 +167,16 @@ class NullAudit:
         return tuple(name for name, held in vars(self).items() if not held)
 
 
-def audit(outcome: NullOutcome, memory: MemoryTap, baseline: Baseline) -> NullAudit:
-    """Check one walk of the null path against its paired baseline."""
+def audit(walked: Walk, memory: MemoryTap, baseline: Baseline) -> NullAudit:
+    """Check one walk of C3's null path against its paired baseline, which was taken before the walk.
+
+    A payload is nothing the trigger reads: one that was read before the null decision was read to be used after it.
+    """
+    outcome = walked.outcome
+    handed_on = Baseline(outcome.prompt, outcome.output)
     return NullAudit(
         no_retrieved_id=outcome.retrieved_id is None,
         no_intervention=outcome.intervention is None,
-        no_later_use=not memory.late_reads,
-        output_equal=(outcome.prompt, outcome.output) == (baseline.prompt, baseline.output),
+        no_later_use=not memory.late_reads and not any(read.what == "payload" for read in memory.reads),
+        output_equal=walked.asked == (baseline,) and handed_on == baseline,
     )

@@ -12,7 +12,7 @@ Refused: operations that contradict each other, an execution without a final eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from core.controller.arms import Arm
 from core.controller.context import Context, Heard
 from core.controller.intervene import Intervention
 from core.controller.memory import MemoryTap
-from core.controller.null import Baseline, NullAudit, NullOutcome, NullPath, audit, c0_baseline, walk
+from core.controller.null import Baseline, MakePath, NullAudit, NullPath, Walk, audit, c0_baseline, walk
 from core.controller.resolve import resolve
 from core.controller.trail import Stopwatch, trace_of
 from core.errors import CaseError, InputError
@@ -121,7 +121,8 @@ def respond(
     arm: Arm,
     backbone: Backbone,
     context: Context,
-    null_path: type[NullPath] = NullPath,
+    null_path: MakePath = NullPath,
+    tap: Callable[[Sequence[Record]], MemoryTap] = MemoryTap,
 ) -> Trace:
     """Execute the lifecycle once.
 
@@ -129,7 +130,8 @@ def respond(
     ----------
     records : as read back from the store; ignored in C0, which has no memory.
     events : the distractors, then the final event (its step is None).
-    null_path : the true null path; the demonstration passes mutants.
+    null_path : makes the null path once the memory is closed; tests pass mutants.
+    tap : makes the view of the memory; tests keep it for mutants that cheat with it.
 
     Returns
     -------
@@ -148,7 +150,7 @@ def respond(
     watch = Stopwatch()
     final = events[-1]
     written = tuple(records) if arm.has_memory else ()
-    memory = MemoryTap(written)
+    memory = tap(written)
 
     with watch.step(StepName.TRIGGER_DECISION):
         earlier = judge_distractors(memory, events[:-1], arm)
@@ -156,17 +158,19 @@ def respond(
     with watch.step(StepName.RETRIEVAL):
         resolution = resolve(decisions, {d.record_id: memory.written_step(d.record_id) for d in decisions})
 
-    intervention, walked = None, None
+    intervention, walked, baseline = None, None, None
     if resolution.winner is not None:
         with watch.step(StepName.INTERVENTION):
             record_id = resolution.winner.record_id
             intervention = Intervention(record_id, arm.bound_payload(memory, context.episode_id, record_id))
-    elif arm.has_memory:
+    else:
         with watch.step(StepName.NULL_BEHAVIOUR):
-            fresh = context.fresh and arm.name is ArmName.C3
-            walked = walk(null_path, memory, final.text, backbone, fresh=fresh)
+            baseline = c0_baseline(final.text, backbone)  # before the path is walked: nothing it does can move it
+            if arm.has_memory:
+                fresh = context.fresh and arm.name is ArmName.C3
+                walked = walk(null_path, memory, final.text, backbone, fresh=fresh)
     with watch.step(StepName.OUTPUT):
-        baseline = c0_baseline(final.text, backbone)
+        baseline = baseline or c0_baseline(final.text, backbone)
         outcome = come_out(intervention, walked, baseline, memory, final, arm, backbone)
 
     stored = [*earlier, *(_stored(len(events) - 1, d) for d in decisions)]
@@ -184,7 +188,7 @@ def judge_distractors(memory: MemoryTap, distractors: Sequence[Heard], arm: Arm)
 
 def come_out(
     intervention: Intervention | None,
-    walked: NullOutcome | None,
+    walked: Walk | None,
     baseline: Baseline,
     memory: MemoryTap,
     final: Heard,
@@ -212,11 +216,12 @@ def come_out(
         )
     if walked is None:
         return Outcome(baseline.output, model_action=baseline.output, prompt=baseline.prompt)
+    handed_on = walked.outcome
     return Outcome(
-        output=walked.output,
-        retrieved_id=walked.retrieved_id,
-        intervention=walked.intervention,
-        prompt=walked.prompt,
+        output=handed_on.output,
+        retrieved_id=handed_on.retrieved_id,
+        intervention=handed_on.intervention,
+        prompt=handed_on.prompt,
         audit=audit(walked, memory, baseline) if complete else None,
     )
 

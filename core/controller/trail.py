@@ -1,6 +1,7 @@
 """From what happened to the stored trace: every column, the error kind, the count of decisions called for.
 
 Pure. The eight steps are worded in `steps.py`; their times are kept apart from them, so that re-runs compare equal.
+Every step that was reached has a time, no other has.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ def trace_of(
     checks = outcome.audit
     write_ok = context.memory_write_ok if arm.has_memory else None
     hash_after = context.backbone_hash_after
+    with watch.step(StepName.INTEGRITY):
+        intact = hash_after == context.backbone_hash_before
     steps = eight_steps(views, len(events), arm, context, stored, resolution, reason, outcome)
     reached = {s.step for s in steps if s.status is not StepStatus.NOT_REACHED}
     trace = Trace(
@@ -134,7 +137,7 @@ def trace_of(
         backbone=backbone.name,
         backbone_hash_before=context.backbone_hash_before,
         backbone_hash_after=hash_after or "",
-        integrity_ok=hash_after == context.backbone_hash_before,
+        integrity_ok=intact,
         device=context.device,
         writer_pid=context.writer_pid,
         responder_pid=context.responder_pid,
@@ -171,13 +174,19 @@ def decisions_expected(records: Sequence[Record], events: Sequence[Heard]) -> in
     return count
 
 
-def with_hash_after(trace: Trace, hash_after: str) -> Trace:
-    """Return the trace with the weights' hash measured when its shard ended, and the integrity step it decides."""
+def with_hash_after(trace: Trace, hash_after: str, measured: StepTime) -> Trace:
+    """Return the trace with the weights' hash measured when its shard ended, and the integrity step it decides.
+
+    Parameters
+    ----------
+    measured : when hashing began, and this execution's share of its time.
+    """
     return trace.model_copy(
         update={
             "backbone_hash_after": hash_after,
             "integrity_ok": hash_after == trace.backbone_hash_before,
             "steps": (*trace.steps[:-1], integrity_step(trace.backbone_hash_before, hash_after)),
+            "step_times": (*trace.step_times, measured),
         }
     )
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
 
+from core.backbone.base import Backbone
 from core.controller.arms import Arm
 from core.controller.context import Heard
 from core.controller.memory import MemoryTap, Read
-from core.controller.mutants import CONTROLLERS, demonstrate
-from core.controller.null import NullPath, audit, c0_baseline
+from core.controller.mutants import CONTROLLERS, MakeMutant, demonstrate
+from core.controller.null import NullOutcome, NullPath, audit, c0_baseline, walk
 from core.controller.step import bind, respond
 from core.errors import InputError
 from core.records.case import Operation
+from core.records.record import Record
 from core.records.trace import ArmName, StepStatus, Trace
 from tests.controller.tiny import TableTrigger, TinyBackbone, context
 
@@ -25,25 +27,41 @@ OPERATIONS = [
 CHECKS = ("no_retrieved_id", "no_intervention", "no_later_use", "output_equal")
 
 
-def silent(null_path: type[NullPath] = NullPath, operations: list[Operation] | None = None) -> Trace:
+def silent(
+    make: MakeMutant = lambda memory: NullPath(),
+    operations: list[Operation] | None = None,
+    backbone: TinyBackbone | None = None,
+) -> Trace:
+    """Execute a silent trial; a mutant is made with the memory while it is open, and walked when its turn comes."""
+    paths: list[NullPath] = []
+
+    def tap(records: Sequence[Record]) -> MemoryTap:
+        memory = MemoryTap(records)
+        paths.append(make(memory))
+        return memory
+
     return respond(
         bind(OPERATIONS if operations is None else operations),
         [Heard("It rains.", NOON)],
         Arm(ArmName.C3, trigger=TableTrigger({})),
-        TinyBackbone(),
+        backbone or TinyBackbone(),
         context(None, None),
-        null_path,
+        lambda: paths[0],
+        tap,
     )
 
 
-@pytest.mark.parametrize(("name", "path", "must_fail"), CONTROLLERS, ids=lambda v: str(v))
+def failed_checks(t: Trace) -> set[str]:
+    return {check for check in CHECKS if not getattr(t, f"audit_{check}")}
+
+
+@pytest.mark.parametrize(("name", "make", "must_fail"), CONTROLLERS, ids=[name for name, _, _ in CONTROLLERS])
 @pytest.mark.parametrize("operations", [OPERATIONS, []], ids=["one record", "no record"])
 def test_a_mutant_fails_exactly_its_own_check(
-    name: str, path: type[NullPath], must_fail: str | None, operations: list[Operation]
+    name: str, make: MakeMutant, must_fail: str | None, operations: list[Operation]
 ) -> None:
-    t = silent(path, operations)
-    failed = {check for check in CHECKS if not getattr(t, f"audit_{check}")}
-    assert failed == ({must_fail} if must_fail else set())
+    t = silent(make, operations)
+    assert failed_checks(t) == ({must_fail} if must_fail else set())
     step = t.steps[5]
     if must_fail is None:
         assert step.status is StepStatus.DONE
@@ -55,7 +73,7 @@ def test_a_mutant_fails_exactly_its_own_check(
 
 
 def test_what_a_mutant_does_is_visible_in_the_trace() -> None:
-    by_name = {name: silent(path) for name, path, _ in CONTROLLERS}
+    by_name = {name: silent(make) for name, make, _ in CONTROLLERS}
     assert by_name["leaks an id"].retrieved_id == "r1"
     assert by_name["returns an empty intervention object"].intervention == '{"payload":"","record_id":""}'
     true = by_name["true controller"]
@@ -111,17 +129,102 @@ def test_equal_outputs_of_unequal_prompts_fail_the_fourth_check() -> None:
             return "always this"
 
     backbone = Deaf()
-    adds_a_byte = next(path for _, path, check in CONTROLLERS if check == "output_equal")
-    outcome = adds_a_byte().run("It rains.", backbone)
-    assert audit(outcome, MemoryTap([]), c0_baseline("It rains.", backbone)).failed == ("output_equal",)
+    adds_a_byte = next(make for _, make, check in CONTROLLERS if check == "output_equal")
+    memory = MemoryTap([])
+    walked = walk(lambda: adds_a_byte(memory), memory, "It rains.", backbone)
+    assert audit(walked, memory, c0_baseline("It rains.", backbone)).failed == ("output_equal",)
 
 
-def test_the_true_null_path_is_given_no_memory() -> None:
+class Remembering(TinyBackbone):
+    """Keeps the first answer to each question, as the baseline cache does, in a book that a cheat can get hold of."""
+
+    def __init__(self, book: dict[bytes, str]) -> None:
+        super().__init__()
+        self.book = book
+
+    def generate(self, prompt: bytes, *, fresh: bool = False) -> str:
+        return self.book.get(prompt) or super().generate(prompt)
+
+
+def test_a_path_that_poisons_the_cache_is_compared_with_what_was_said_before_it() -> None:
+    book: dict[bytes, str] = {}
+
+    class Poisons(NullPath):
+        def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+            book[prompt] = "Salt the steps."
+            return super().answer(prompt, backbone, fresh=fresh)
+
+    t = silent(lambda memory: Poisons(), backbone=Remembering(book))
+    assert t.output == "Salt the steps."
+    assert t.baseline_output != t.output
+    assert failed_checks(t) == {"output_equal"}
+
+
+class LiesAboutItsPrompt(NullPath):
+    """Asks with a memory line in the prompt, and hands on the honest prompt and what C0 would have answered."""
+
+    def run(self, text: str, backbone: Backbone, *, fresh: bool = False) -> NullOutcome:
+        honest = backbone.prompt(text)
+        backbone.generate(backbone.prompt(text, memory=["Salt the steps."]))
+        return NullOutcome(None, None, honest, TinyBackbone().generate(honest))
+
+
+class AsksAside(NullPath):
+    """Asks the honest question, and another one with a memory line beside it."""
+
+    def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+        backbone.generate(backbone.prompt("It rains.", memory=["Salt the steps."]))
+        return super().answer(prompt, backbone, fresh=fresh)
+
+
+class AsksTwice(NullPath):
+    """Asks the honest question twice: of several answers it could pick one."""
+
+    def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+        super().answer(prompt, backbone, fresh=fresh)
+        return super().answer(prompt, backbone, fresh=fresh)
+
+
+class NeverAsks(NullPath):
+    """Hands on the right words without asking the backbone."""
+
+    def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+        return TinyBackbone().generate(prompt)
+
+
+class ReplacesTheAnswer(NullPath):
+    """Asks honestly and hands on something else."""
+
+    def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+        return super().answer(prompt, backbone, fresh=fresh) + " Salt the steps."
+
+
+@pytest.mark.parametrize("path", [LiesAboutItsPrompt, AsksAside, AsksTwice, NeverAsks, ReplacesTheAnswer])
+def test_what_the_backbone_was_really_asked_is_what_is_compared(path: type[NullPath]) -> None:
+    assert failed_checks(silent(lambda memory: path())) == {"output_equal"}
+
+
+def test_a_path_that_copied_the_payloads_before_the_memory_closed_is_seen() -> None:
+    class CopiesEarly(NullPath):
+        def __init__(self, memory: MemoryTap) -> None:
+            self.copied = [memory.payload(record_id) for record_id in memory.ids()]
+
+    assert failed_checks(silent(CopiesEarly)) == {"no_later_use"}
+
+
+def test_the_null_path_is_made_after_the_memory_has_closed_and_given_nothing_of_it() -> None:
     memory = MemoryTap(bind(OPERATIONS))
-    path = NullPath.beside(memory)
-    assert vars(path) == {}
-    assert memory.reads == ()
-    assert list(inspect.signature(NullPath.run).parameters) == ["self", "text", "backbone", "fresh"]
+    given: list[tuple[object, ...]] = []
+
+    class Looks(NullPath):
+        def __init__(self, *told: object) -> None:
+            memory.ids()
+            given.append(told)
+
+    walked = walk(Looks, memory, "It rains.", TinyBackbone())
+    assert given == [()]
+    assert memory.late_reads == memory.reads == (Read("ids", None, True),)
+    assert walked.outcome.output == TinyBackbone().generate(TinyBackbone().prompt("It rains."))
 
 
 def test_a_silent_c3_trial_never_reads_a_payload(monkeypatch: pytest.MonkeyPatch) -> None:

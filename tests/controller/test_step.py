@@ -15,7 +15,7 @@ from core.records.case import Operation
 from core.records.decision import NullReason
 from core.records.event import EventLine
 from core.records.record import RecordState
-from core.records.trace import ArmName, Boundary, ErrorKind, EventDecision, Step, StepName, StepStatus, Trace
+from core.records.trace import ArmName, Boundary, ErrorKind, EventDecision, Step, StepName, StepStatus, StepTime, Trace
 from tests.controller.tiny import TableTrigger, TinyBackbone, context
 
 COND = "The invoice exceeds 10,000 dollars."
@@ -397,9 +397,11 @@ def test_integrity_waits_for_the_hash_after_the_shard() -> None:
     assert (open_.integrity_ok, open_.backbone_hash_after, open_.steps[7].status) == (
         False, "", StepStatus.NOT_REACHED,
     )  # fmt: skip
-    whole = with_hash_after(open_, "w" * 64)
+    measured = StepTime(step=StepName.INTEGRITY, at=NOON, elapsed_us=5.0)
+    whole = with_hash_after(open_, "w" * 64, measured)
+    assert whole.step_times == (*open_.step_times, measured)
     assert (whole.integrity_ok, whole.steps[7].status) == (True, StepStatus.DONE)
-    changed = with_hash_after(open_, "x" * 64)
+    changed = with_hash_after(open_, "x" * 64, measured)
     assert (changed.integrity_ok, changed.steps[7].detail) == (False, "The backbone's weights changed.")
 
 
@@ -470,14 +472,18 @@ def test_an_arm_without_what_it_needs_is_refused() -> None:
     assert str(e.value) == "Arm C4 needs trigger and permutation."
 
 
-def test_only_steps_that_were_reached_have_a_time() -> None:
-    def timed(arm: ArmName, episode: tuple[list[Operation], str, str | None]) -> list[str]:
-        return [t.step.value for t in run(arm, episode).step_times]
+def test_the_steps_that_were_reached_have_a_time_and_no_others() -> None:
+    def timed(
+        arm: ArmName, episode: tuple[list[Operation], str, str | None], hash_after: str | None = "w"
+    ) -> list[str]:
+        return [t.step.value for t in run(arm, episode, backbone_hash_after=hash_after).step_times]
 
-    assert timed(ArmName.C0, POSITIVE) == ["output"]
-    assert timed(ArmName.C2, POSITIVE) == ["retrieval", "intervention", "output"]
-    assert timed(ArmName.C3, POSITIVE) == ["trigger_decision", "retrieval", "intervention", "output"]
-    assert timed(ArmName.C3, NEAR_TRIGGER) == ["trigger_decision", "null_behaviour", "output"]
+    last = ["output", "integrity"]
+    assert timed(ArmName.C0, POSITIVE) == ["boundary", "null_behaviour", *last]
+    assert timed(ArmName.C2, POSITIVE) == ["write", "boundary", "retrieval", "intervention", *last]
+    assert timed(ArmName.C3, POSITIVE) == ["write", "boundary", "trigger_decision", "retrieval", "intervention", *last]
+    assert timed(ArmName.C3, NEAR_TRIGGER) == ["write", "boundary", "trigger_decision", "null_behaviour", *last]
+    assert timed(ArmName.C0, POSITIVE, None) == ["boundary", "null_behaviour", "output"]
 
 
 def test_c1_stores_the_likeness_that_its_threshold_was_set_on() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
 
 from core.controller.context import Context
-from core.records.trace import EvidenceClass
+from core.records.trace import EvidenceClass, StepName, StepTime
 from core.triggers.base import Judgement
 
 
@@ -71,5 +72,9 @@ def context(expected_record: str | None, expected_payload: str | None, **more: o
         "backbone_hash_before": "w" * 64,
         "backbone_hash_after": "w" * 64,
         "memory_write_ok": True,
+        "earlier_times": tuple(
+            StepTime(step=s, at=datetime(2026, 1, 5, tzinfo=UTC), elapsed_us=0.0)
+            for s in (StepName.WRITE, StepName.BOUNDARY)
+        ),
     } | more
     return Context(**told)  # type: ignore[arg-type]

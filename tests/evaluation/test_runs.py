@@ -29,7 +29,7 @@ from core.ledger.run_store import get_run
 from core.ledger.store import open_workspace
 from core.ledger.trace_tail import segments
 from core.records.run import Manifest, RunStatus
-from core.records.trace import ArmName, Boundary, EvidenceClass
+from core.records.trace import ArmName, Boundary, StepStatus, EvidenceClass
 from core.traces.dataset import from_row
 from tests.evaluation.small import SETUP, SMALL, broken, small_run
 
@@ -109,6 +109,9 @@ def test_every_stored_row_is_a_trace(finished: Finished) -> None:
     assert {(t.arm, t.boundary) for t in traces} == {(a, b) for a in ArmName for b in Boundary}
     assert len({t.execution_key for t in traces}) == len({t.trace_id for t in traces}) == 40
     assert all(t.integrity_ok and t.run_id == finished.manifest.run_id for t in traces)
+    for t in traces:
+        reached = [s.step for s in t.steps if s.status is not StepStatus.NOT_REACHED]
+        assert [s.step for s in t.step_times] == reached, (t.arm, t.boundary)
 
 
 def test_a_restart_is_another_process_that_opened_the_store_after_the_writer_had_exited(finished: Finished) -> None:
