@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 
 from sqlalchemy import (
+    URL,
     Connection,
     Engine,
     LargeBinary,
@@ -250,7 +251,8 @@ def open_workspace(config: Config, *, create: bool = False, workspace_class: str
 
 
 def _engine(path: Path) -> Engine:
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS})
+    # Not an address as text: a `?` or `%` in the path would name another file.
+    engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
     def _set_up(connection: sqlite3.Connection, _: object) -> None:

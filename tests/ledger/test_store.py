@@ -33,6 +33,18 @@ def test_a_new_store_begins_with_one_entry_that_fixes_class_and_grants(tmp_path:
         assert verify(store).ok
 
 
+@pytest.mark.parametrize("name", ["what?is", "a%20b", "a#b", "[x]*", 'it\'s "q"', "🌱 مرحبا", "file:x?mode=ro"])
+def test_a_store_lies_where_it_was_said_whatever_the_folder_is_called(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name / "store.sqlite"
+    with open_store(path, create=True) as store:
+        with store.write() as tx:
+            annotation_store.add(tx, annotation())
+        store.backup_to(tmp_path / name / "copy.sqlite")
+    assert path.read_bytes().startswith(b"SQLite format 3")
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    assert sorted(p.name for p in path.parent.iterdir()) == ["copy.sqlite", "store.sqlite"]
+
+
 def test_folder_and_files_are_closed_to_others(tmp_path: Path) -> None:
     os.umask(0o022)
     (tmp_path / "home").mkdir(mode=0o755)
