@@ -1,6 +1,7 @@
 """The one reader of the environment. Everything else receives a `Config`.
 
-Promise: paths are absolute. Refused: a home that exists and is not a folder.
+Promise: paths are absolute. Refused: a home or cache that cannot be a folder; one whose name, or a user whose name,
+cannot be shown on one line; a ledger key too short to keep a secret.
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import ConfigError
+from core.errors import HIDDEN, ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent
 """The project folder: shipped data and models are read from here."""
 
 DATA = ROOT / "data"
 MODELS = ROOT / "models"
+
+LEDGER_KEY_BYTES = 16
+"""A shorter key could be guessed."""
+USER_CHARACTERS = 200
+"""The name stands in every ledger entry."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Config:
     user: str
     """The operating-system user, `person:<user>` in the ledger."""
     ledger_key: bytes | None
-    """Key for HMAC heads, kept outside the home; None where none was given."""
+    """Key for HMAC heads, kept outside the home, any bytes as the environment holds them; None where none was given."""
     device: str
     """Torch device asked for: `auto`, `cpu`, `cuda`, `mps`."""
     backbone: str
@@ -53,29 +59,68 @@ def load(home: Path | str | None = None, environ: Mapping[str, str] = os.environ
 
     Parameters
     ----------
-    home : overrides `DUEBOOK_HOME` (default `./workspace-demo`).
+    home : overrides `DUEBOOK_HOME` (default `./workspace-demo`, also where that is empty).
 
     Raises
     ------
-    ConfigError : the home is a file; the ledger key is shorter than 16 bytes.
+    ConfigError : the home or the cache cannot be a folder; the user's name cannot be shown; the ledger key is shorter
+        than 16 bytes (an empty one too: who sets it believes that heads are keyed).
     """
-    folder = Path(home or environ.get("DUEBOOK_HOME") or "workspace-demo").expanduser().resolve()
-    if folder.exists() and not folder.is_dir():
+    key = environ.get("DUEBOOK_LEDGER_KEY")
+    if key is not None and len(os.fsencode(key)) < LEDGER_KEY_BYTES:
         raise ConfigError(
-            "The workspace is a file, not a folder.", where=str(folder), next_step="Give a folder with --home."
+            f"The ledger key is {'empty' if not key else f'shorter than {LEDGER_KEY_BYTES} bytes'}.",
+            where="DUEBOOK_LEDGER_KEY",
+            next_step=f"Use a key of at least {LEDGER_KEY_BYTES} bytes, or unset it.",
         )
-    key = environ.get("DUEBOOK_LEDGER_KEY", "").encode() or None
-    if key is not None and len(key) < 16:
-        raise ConfigError("DUEBOOK_LEDGER_KEY is shorter than 16 bytes.", next_step="Use a longer key or unset it.")
+    return Config(
+        home=_folder("workspace", *_home(home, environ)),
+        cache=_folder("cache", environ.get("DUEBOOK_CACHE") or str(ROOT / ".cache"), "Set DUEBOOK_CACHE to a folder."),
+        user=_user(environ),
+        ledger_key=None if key is None else os.fsencode(key),
+        device=environ.get("DUEBOOK_DEVICE", "auto"),
+        backbone=environ.get("DUEBOOK_BACKBONE", "packaged"),
+    )
+
+
+def _home(home: Path | str | None, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the home's name, and what to do about a bad one."""
+    if home is not None:
+        return str(home), "Give a folder with --home."
+    if named := environ.get("DUEBOOK_HOME"):
+        return named, "Set DUEBOOK_HOME to a folder, or give one with --home."
+    return "workspace-demo", "Give a folder with --home."
+
+
+def _folder(what: str, name: str, next_step: str) -> Path:
+    """Return the absolute path of a folder that exists or could."""
+    try:
+        if not name:
+            raise ValueError("its name is empty")
+        if hidden := HIDDEN.search(name):
+            raise ValueError(f"its name holds the character U+{ord(hidden[0]):04X}")
+        folder = Path(name).expanduser().resolve()
+        is_file = folder.exists() and not folder.is_dir()
+    except RuntimeError as e:
+        reason = "there is no user of that name" if name.startswith("~") else "its links lead in a circle"
+        raise ConfigError(f"The {what} cannot be used: {reason}.", where=name, next_step=next_step) from e
+    except (OSError, ValueError) as e:
+        reason = (e.strerror if isinstance(e, OSError) else None) or str(e)
+        raise ConfigError(f"The {what} cannot be used: {reason}.", where=name or None, next_step=next_step) from e
+    if is_file:
+        raise ConfigError(f"The {what} is a file, not a folder.", where=str(folder), next_step=next_step)
+    return folder
+
+
+def _user(environ: Mapping[str, str]) -> str:
     try:
         user = environ.get("DUEBOOK_USER") or getpass.getuser()
     except (KeyError, OSError):  # a container may run under a number that has no name
         user = f"uid{os.getuid()}"
-    return Config(
-        home=folder,
-        cache=Path(environ.get("DUEBOOK_CACHE") or ROOT / ".cache").expanduser().resolve(),
-        user=user,
-        ledger_key=key,
-        device=environ.get("DUEBOOK_DEVICE", "auto"),
-        backbone=environ.get("DUEBOOK_BACKBONE", "packaged"),
-    )
+    if HIDDEN.search(user) or user != user.strip() or len(user) > USER_CHARACTERS:
+        raise ConfigError(
+            f"The user's name is no word of at most {USER_CHARACTERS} characters on one line.",
+            where=user[:USER_CHARACTERS],
+            next_step="Set DUEBOOK_USER to a name.",
+        )
+    return user

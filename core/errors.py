@@ -1,9 +1,30 @@
 """The error tree. Every error says what was wrong, where, and what to do next; nothing here does I/O.
 
+Promise: an error as text is one line, and whatever it quotes, a terminal does not obey it.
+
 `exit_code` is what the shell returns: 1 a check failed or an act was refused, 2 bad input or a missing package.
 """
 
 from __future__ import annotations
+
+import re
+
+HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # control characters: they move the cursor, recolour, ring
+    "\u202a-\u202e\u2066-\u2069"  # bidirectional embeddings, overrides, isolates: they reorder what follows
+    "\u200b\u2028\u2029\ufeff\ud800-\udfff]"  # zero-width space, line separators, byte-order mark, lone surrogates
+)
+"""Characters that a terminal obeys, or that hide or reorder what stands beside them."""
+
+
+def spelled(text: str, keep: str = "") -> str:
+    """Return the text with every hidden character written as its number, as JSON spells it, but those to keep.
+
+    Parameters
+    ----------
+    keep : hidden characters that stay, like the line end of a text of several lines.
+    """
+    return HIDDEN.sub(lambda m: m[0] if m[0] in keep else f"\\u{ord(m[0]):04x}", text)
 
 
 class DuebookError(Exception):
@@ -33,7 +54,7 @@ class DuebookError(Exception):
         """Return message, place and next step as one line for a terminal."""
         place = f" ({self.where})" if self.where else ""
         step = f" {self.next_step}" if self.next_step else ""
-        return f"{self.message}{place}{step}"
+        return spelled(f"{self.message}{place}{step}")
 
 
 class InputError(DuebookError):

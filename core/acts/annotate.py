@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ValidationError, field_validator
 from sqlalchemy import Connection
 
 from core import clock
 from core.acts.identity import Identity, require
-from core.errors import InputError, TransitionError
+from core.errors import HIDDEN, InputError, TransitionError
 from core.ledger import annotation_store
 from core.ledger.store import Store
 from core.records.annotation import Annotation, TargetKind
@@ -24,6 +24,8 @@ from core.views.views import Snapshot
 
 LABEL_LENGTH = 80
 """A label is a few words on one line; the reason has its own field."""
+ID_LENGTH = 400
+"""Longer than any id."""
 
 Exists = Callable[[TargetKind, str], bool]
 """Answers whether there is something of this kind and id."""
@@ -34,9 +36,9 @@ class AnnotateRequest(Noun):
 
     target_kind: TargetKind
     """What it is about."""
-    target_id: str = Field(min_length=1, max_length=400)
+    target_id: str
     """Its id."""
-    label: str = Field(min_length=1, max_length=LABEL_LENGTH)
+    label: str
     """A few words."""
     text: Text | None = None
     """The reason."""
@@ -48,14 +50,19 @@ class AnnotateRequest(Noun):
     def _an_id(cls, value: str | None) -> str | None:
         if value is not None and (problem := text_problem(value)) is not None:
             raise ValueError(f"the id {problem}")
+        if value is not None and len(value) > ID_LENGTH:
+            raise ValueError(f"the id is {len(value):,} characters long; at most {ID_LENGTH} are taken")
         return value
 
     @field_validator("label")
     @classmethod
     def _one_line(cls, label: str) -> str:
-        if not label.strip() or not label.isprintable():
-            raise ValueError("a label is a few printable words on one line")
-        return label.strip()
+        words = label.strip()
+        if not words or HIDDEN.search(words):
+            raise ValueError("a label is a few visible words on one line")
+        if len(words) > LABEL_LENGTH:
+            raise ValueError(f"the label is {len(words):,} characters long; at most {LABEL_LENGTH} are taken")
+        return words
 
 
 @dataclass(frozen=True)

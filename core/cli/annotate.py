@@ -1,4 +1,7 @@
-"""`annotate KIND ID --label L`: a remark on a trace, case, run or record; a correction names what it replaces."""
+"""`annotate KIND ID --label L`: a remark on a trace, case, run or record; a correction names what it replaces.
+
+A reason is stored as it was given, also where it quotes characters that a terminal would obey: no command prints them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from core.acts.annotate import annotate, known_in, request
 from core.acts.identity import asserted
 from core.cli.base import Result, Subparsers
 from core.config import Config
+from core.errors import InputError
 from core.ledger.store import open_workspace
 from core.records.annotation import TargetKind
 from core.views.views import Views
@@ -17,7 +21,8 @@ from core.views.views import Views
 def register(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = subparsers.add_parser("annotate", help="label a trace", description=__doc__)
-    parser.add_argument("kind", metavar="KIND", help=", ".join(TargetKind))
+    kinds = [kind.value for kind in TargetKind]
+    parser.add_argument("kind", metavar="KIND", choices=kinds, help=", ".join(kinds))
     parser.add_argument("id", metavar="ID")
     parser.add_argument("--label", required=True, metavar="L", help="a few words")
     parser.add_argument("--text", metavar="T", help="the reason")
@@ -29,6 +34,8 @@ def register(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace, config: Config) -> Result:
     """Store the remark."""
+    if args.expected_seq is not None and args.expected_seq < 0:
+        raise InputError("--expected-seq is the number of a ledger entry, or 0 for none.")
     wanted = request(args.kind, args.id, args.label, args.text, args.replaces)
     with open_workspace(config) as store, closing(Views(config)) as views:
         with views.snapshot() as snapshot:

@@ -4,8 +4,9 @@ A group is a module `core.cli.<name>` with `register(subparsers)`, which adds it
 `parser.set_defaults(run=handler)` (left out, it is the module's `run`); a handler is `run(args, config) -> Result`.
 Only the group that was called is imported, so that a light command does not pay for a heavy one.
 
-Promise: with `--json` standard output carries exactly one JSON document, whatever happens; progress goes to standard
-error. Exit 0 ok, 1 a check failed or an act was refused, 2 bad input or a missing package, 130 stopped by the user.
+Promise: with `--json` standard output carries exactly one JSON document, whatever happens, for `--help` and `--version`
+too; progress goes to standard error. Exit 0 ok, 1 a check failed or an act was refused, 2 bad input or a missing
+package, 130 stopped by the user. Characters that a terminal would obey are written as their number, in JSON too.
 No traceback reaches the terminal: an unexpected error is written to a log in the workspace, and its path is said.
 """
 
@@ -29,8 +30,9 @@ from core import clock
 from core import config as configuration
 from core.acts.prepared import is_prepared
 from core.cli.document import to_json
+from core.cli.parser import Answered, CommandParser, UsageRefused
 from core.config import Config
-from core.errors import DuebookError, InputError, MissingPackage
+from core.errors import DuebookError, InputError, MissingPackage, spelled
 
 Handler = Callable[[argparse.Namespace, Config], "Result"]
 Subparsers = Any
@@ -75,37 +77,9 @@ GROUPS: Mapping[str, Group] = {
 }
 
 
-class UsageRefused(InputError):
-    """The command line itself cannot be understood."""
-
-    code = "usage"
-
-
-class CommandParser(argparse.ArgumentParser):
-    """An argument parser whose every level takes `--home` and `--json`, and whose errors are Duebook's."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("allow_abbrev", False)  # a later option must not change what an abbreviation means
-        super().__init__(*args, **kwargs)
-        # SUPPRESS: a level that was not given the option must not overwrite the level that was.
-        self.add_argument("--home", metavar="DIR", default=argparse.SUPPRESS, help="the workspace folder")
-        self.add_argument(
-            "--json", action="store_true", default=argparse.SUPPRESS, help="exactly one JSON document on stdout"
-        )
-
-    def error(self, message: str) -> NoReturn:
-        """Raise instead of printing usage and exiting.
-
-        Raises
-        ------
-        UsageRefused : always.
-        """
-        raise UsageRefused(f"{self.prog}: {message}.", next_step=f"See `{self.prog} --help`.")
-
-
 def progress(text: str) -> None:
     """Say a line of progress on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    print(spelled(text, keep="\n\t"), file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -130,8 +104,8 @@ def main(argv: Sequence[str]) -> int:
             if GROUPS[args.command].needs_home:
                 _prepare_missing_home(config)
             result: Result = args.run(args, config)
-    except SystemExit as e:  # --help has printed and wants to leave
-        return e.code if isinstance(e.code, int) else 0
+    except Answered as e:
+        result = Result(e.document, e.text)
     except KeyboardInterrupt:
         return _fail(DuebookError("Stopped before the end."), as_json, INTERRUPTED, code="interrupted")
     except BrokenPipeError:
@@ -150,7 +124,7 @@ def main(argv: Sequence[str]) -> int:
 def build_parser(only: str | None) -> CommandParser:
     """Return the parser; `only` names the group to import, the others are listed by name and help alone."""
     parser = CommandParser(prog="python -m core", description="Duebook from a shell.")
-    parser.add_argument("--version", action="version", version=f"duebook {_version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, group in GROUPS.items():
         if name != only:
@@ -173,7 +147,15 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = build_parser(name)
     if name is None and not {"-h", "--help", "--version"} & set(argv):
         raise UsageRefused("No command was named.", next_step=f"Commands: {', '.join(GROUPS)}.")
-    return parser.parse_args(argv)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        called = parser.innermost(args)
+        is_option = unknown[0].startswith("-")
+        raise UsageRefused(
+            f"{called.prog}: there is no {'option' if is_option else 'further argument'} {unknown[0]!r}.",
+            next_step=f"Options: {', '.join(called.options())}." if is_option else f"See `{called.prog} --help`.",
+        )
+    return args
 
 
 def _command_word(argv: Sequence[str]) -> str | None:
@@ -206,6 +188,12 @@ def _prepare_missing_home(config: Config) -> None:
     prepare(config, report=progress)
 
 
+class _Version(argparse.Action):
+    def __call__(self, *_: Any) -> NoReturn:
+        version = _version()
+        raise Answered({"version": version}, f"duebook {version}")
+
+
 def _version() -> str:
     import tomllib
 
@@ -216,7 +204,7 @@ def _version() -> str:
 def _answer(text: str, exit_code: int, out: TextIO | None = None) -> int:
     try:
         if text:
-            print(text, file=out or sys.stdout)
+            print(spelled(text, keep="\n\t"), file=out or sys.stdout)
         (out or sys.stdout).flush()
     except BrokenPipeError:  # the reader (`head`) had enough; the command did its work
         return _leave_pipe(exit_code)

@@ -76,6 +76,40 @@ EventText = Annotated[str, _stored_text(EVENT_BYTES)]
 ErrorT = TypeVar("ErrorT", bound=DuebookError)
 
 
+_WORDS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a known field",
+    "string_too_short": "is shorter than {min_length} characters",
+    "string_too_long": "is longer than {max_length} characters",
+    "string_type": "is not text",
+    "string_unicode": "is not valid Unicode (a lone surrogate)",
+    "string_pattern_mismatch": "does not have the form {pattern}",
+    "enum": "is not one of {expected}",
+    "literal_error": "is not {expected}",
+    "bool_type": "is neither true nor false",
+    "bool_parsing": "is neither true nor false",
+    "int_type": "is not a whole number",
+    "int_parsing": "is not a whole number",
+    "int_from_float": "is not a whole number",
+    "float_type": "is not a number",
+    "float_parsing": "is not a number",
+    "finite_number": "is not a finite number",
+    "greater_than": "is not greater than {gt}",
+    "greater_than_equal": "is less than {ge}",
+    "less_than": "is not less than {lt}",
+    "less_than_equal": "is greater than {le}",
+    "list_type": "is not a list",
+    "tuple_type": "is not a list",
+    "too_short": "holds fewer than {min_length}",
+    "too_long": "holds more than {max_length}",
+    "dict_type": "is not an object",
+    "model_type": "is not an object",
+    "json_invalid": "is not JSON: {error}",
+    "json_type": "is not JSON text",
+}
+"""What pydantic's kinds of error are called here: its own sentences speak to whoever wrote the model."""
+
+
 def refusal(
     error: ValidationError, kind: type[ErrorT], where: str | None = None, next_step: str | None = None
 ) -> ErrorT:
@@ -83,7 +117,10 @@ def refusal(
     parts = []
     for e in error.errors()[:5]:
         field = ".".join(str(p) for p in e["loc"])
-        message = e["msg"].removeprefix("Value error, ")
-        parts.append(f"{field}: {message}" if field else message)
+        if words := _WORDS.get(e["type"]):
+            parts.append(f"{field or 'it'} {words.format_map(e.get('ctx', {}))}")
+        else:
+            message = e["msg"].removeprefix("Value error, ")
+            parts.append(f"{field}: {message}" if field else message)
     more = f"; and {error.error_count() - 5} more" if error.error_count() > 5 else ""
     return kind("; ".join(parts) + more + ".", where=where, next_step=next_step)

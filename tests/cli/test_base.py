@@ -113,9 +113,23 @@ def test_a_refusal_is_a_sentence_on_standard_error_and_a_document_with_json(
         ([], "No command was named."),
         (["scor"], "There is no command 'scor'. Did you mean `score`?"),
         (["xyzzy"], "There is no command 'xyzzy'. Commands: up, prepare,"),
-        (["trial", "--wrong"], "python -m core: unrecognized arguments: --wrong."),
+        (
+            ["trial", "--wrong"],
+            "python -m core trial: there is no option '--wrong'. Options: --help, --home, --json, --w",
+        ),
+        (
+            ["trial", "more"],
+            "python -m core trial: there is no further argument 'more'. See `python -m core",
+        ),
+        (["ledger"], "python -m core ledger: the following arguments are required: PART. PART is one of verify, head."),
+        (["ledger", "x"], "python -m core ledger: argument PART: 'x' is not one of verify, head."),
+        (["ledger", "head", "-x"], "python -m core ledger head: there is no option '-x'. Options: --help,"),
+        (
+            ["evaluate", "controlled", "--jobs", "x"],
+            "python -m core evaluate controlled: argument --jobs: 'x' is not",
+        ),
         (["trial", "--words"], "python -m core trial: argument --words: expected one argument."),
-        (["trial", "--wor", "x"], "python -m core: unrecognized arguments: --wor x."),
+        (["trial", "--wor", "x"], "python -m core trial: there is no option '--wor'."),
         (["--home"], "No command was named."),
     ],
 )
@@ -203,7 +217,7 @@ def test_only_the_called_group_is_imported() -> None:
     code = (
         "import sys; from core.cli import main; main(['--help']);"
         "heavy = {'pyarrow', 'sqlalchemy', 'duckdb', 'streamlit', 'torch', 'pandas', 'numpy'} & set(sys.modules);"
-        "own = ('core.cli.base', 'core.cli.document');"
+        "own = ('core.cli.base', 'core.cli.document', 'core.cli.parser');"
         "groups = [m for m in sys.modules if m.startswith('core.cli.') and m not in own];"
         "sys.exit(repr((heavy, groups)) if heavy or groups else 0)"
     )
@@ -231,6 +245,46 @@ def test_a_missing_workspace_is_prepared_by_the_first_command_that_needs_one(
     assert main(["trial"]) == 0
     assert (tmp_path / "home" / "store.sqlite").is_file()
     assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("argv", "key", "text"),
+    [
+        (["--help"], "help", "usage: python -m core [-h]"),
+        (["ledger", "--help"], "help", "usage: python -m core ledger [-h]"),
+        (["ledger", "verify", "-h"], "help", "usage: python -m core ledger verify [-h]"),
+        (["--version"], "version", "0."),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_help_and_version_are_one_document_too(
+    argv: list[str], key: str, text: str, first: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--json", *argv] if first else [*argv, "--json"]) == 0
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    assert (list(document), err) == ([key], "")
+    assert document[key].startswith(text)
+    assert main(argv) == 0
+    assert document[key] in capsys.readouterr().out
+
+
+def test_no_command_reaches_the_terminal_with_what_it_obeys(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    obeyed = "\x1b[2J\x07\x9b31m\r\x7f\u202eevil\u2028"
+    harmless = "tab\tline\nemoji 👩\u200d👧 مرحبا"
+    command(say(f"{obeyed} {harmless}", document={"text": f"{obeyed} {harmless}"}))
+    spelled = "\\u001b[2J\\u0007\\u009b31m\\u000d\\u007f\\u202eevil\\u2028"
+    assert main(["trial"]) == 0
+    assert capsys.readouterr().out == f"{spelled} {harmless}\n"
+    assert main(["trial", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert not set(obeyed) - set("[2J31mevil") & set(out)
+    assert json.loads(out) == {"text": f"{obeyed} {harmless}"}
+    base.progress(f"{obeyed} {harmless}")
+    assert capsys.readouterr().err == f"{spelled} {harmless}\n"
+    command(fail_with(InputError(f"No\n{obeyed}.", where=obeyed)))
+    assert main(["trial"]) == 2
+    assert capsys.readouterr().err == f"No\\u000a{spelled}. ({spelled})\n"
 
 
 def test_bad_configuration_is_a_sentence(command: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -63,15 +63,17 @@ def test_a_correction_is_a_new_remark_that_names_the_old_one(store: Store) -> No
     [
         (("page", "t1", "label"),
          "There is nothing of kind 'page' to annotate: it is one of trace, case, run, record."),
-        (("trace", "", "label"), "target_id: String should have at least 1 character."),
-        (("trace", "t1", ""), "label: String should have at least 1 character."),
-        (("trace", "t1", "  "), "label: a label is a few printable words on one line."),
-        (("trace", "t1", "two\nlines"), "label: a label is a few printable words on one line."),
-        (("trace", "t1", "x" * 81), "label: String should have at most 80 characters."),
+        (("trace", "", "label"), "target_id: the id is empty."),
+        (("trace", "t1", ""), "label: a label is a few visible words on one line."),
+        (("trace", "t1", "  "), "label: a label is a few visible words on one line."),
+        (("trace", "t1", "two\nlines"), "label: a label is a few visible words on one line."),
+        (("trace", "t1", "\x1b[2J"), "label: a label is a few visible words on one line."),
+        (("trace", "t1", "a\u202eb"), "label: a label is a few visible words on one line."),
+        (("trace", "t1", "x" * 81), "label: the label is 81 characters long; at most 80 are taken."),
+        (("trace", "x" * 401, "label"), "target_id: the id is 401 characters long; at most 400 are taken."),
         (("trace", "t1", "label", "a\x00b"), "text: the text holds a NUL character."),
         (("trace", "t1", "label", "\ud800"), "text: the text is not valid Unicode (a lone surrogate)."),
-        (("trace", "\udcff", "label"), "target_id: Input should be a valid string, unable to parse raw data as a"
-         " unicode string."),
+        (("trace", "\udcff", "label"), "target_id: the id is not valid Unicode (a lone surrogate)."),
         (("trace", "t\x00", "label"), "target_id: the id holds a NUL character."),
         (("trace", "t1", "label", "x" * 70_000), "text: the text is 70,000 bytes long; at most 65,536 are taken."),
     ],
@@ -82,7 +84,12 @@ def test_a_remark_that_cannot_be_stored_is_refused(arguments: tuple[str, ...], s
     assert str(refused.value) == sentence
 
 
-@pytest.mark.parametrize("text", ["مرحبا بالعالم", "🌱🌱", "x" * 65_536, "$a$ <b>_c_</b>"])
+@pytest.mark.parametrize("label", ["👩\u200d👩\u200d👧", "مرحبا", "می\u200cخواهم", "x" * 80, "a\u00a0b"])
+def test_a_label_in_any_script_is_kept(store: Store, label: str) -> None:
+    assert annotate(store, ME, request("trace", "t1", f" {label} "), exists=there).annotation.label == label
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J\x07", "مرحبا بالعالم", "🌱🌱", "x" * 65_536, "$a$ <b>_c_</b>"])
 def test_any_other_text_is_kept_as_it_is(store: Store, text: str) -> None:
     done = annotate(store, ME, request("trace", "t1", "label", text), exists=there)
     assert remarks(store)[0].text == text == done.annotation.text

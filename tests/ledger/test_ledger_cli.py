@@ -124,8 +124,8 @@ def test_a_head_of_the_evidence_ledger_is_held_against_that_one(settings: Config
     ("content", "sentence"),
     [
         (None, "The head file cannot be read."),
-        ("{}", "ledger_id: Field required; count: Field required"),
-        ("x", "JSON"),
+        ("{}", "ledger_id is missing; count is missing"),
+        ("x", "it is not JSON: expected value at line 1 column 1"),
     ],
 )
 def test_a_head_file_that_is_none_is_bad_input(
@@ -161,5 +161,7 @@ def test_annotate_refuses_what_is_not_there(settings: Config) -> None:
     for kind in ("trace", "run", "record", "case"):
         with pytest.raises(InputError, match=f"There is no {kind} 'none' here"):
             annotate(settings, kind, "none", "--label", "x")
-    with pytest.raises(InputError, match="There is nothing of kind 'page' to annotate"):
+    with pytest.raises(InputError, match="argument KIND: 'page' is not one of trace, case, run, record"):
         annotate(settings, "page", "none", "--label", "x")
+    with pytest.raises(InputError, match="--expected-seq is the number of a ledger entry, or 0 for none"):
+        annotate(settings, "trace", "trace-000001", "--label", "x", "--expected-seq", "-1")
