@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from datetime import datetime
 from typing import Any
 
 from core.cli.base import Result, Subparsers, progress
 from core.cli.tables import aligned
-from core.clock import format_instant
 from core.config import Config
 from core.views.catalog import VIEW_NAMES, view_file
 from core.views.query import run_query
@@ -47,9 +45,7 @@ def _rows(count: int) -> str:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, datetime):
-        value = format_instant(value)
-    text = "NULL" if value is None else value if isinstance(value, str) else json.dumps(value, default=str)
+    text = "NULL" if value is None else value if isinstance(value, str) else json.dumps(value)
     # A stored text must not move the cursor or recolour the terminal.
     text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
     return text if len(text) <= CELL else f"{text[: CELL - 1]}…"
