@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 import uuid_utils
 
-from core.errors import InputError
+from core.errors import InputError, quoted
 
 _pinned: ContextVar[datetime | None] = ContextVar("pinned_now", default=None)
 
@@ -67,18 +67,18 @@ def parse_instant(text: str) -> datetime:
     """
     if not isinstance(text, str) or (m := _INSTANT.fullmatch(text)) is None:
         raise InputError(
-            f"{text!r} is not an instant: write RFC 3339 with an offset, like 2026-12-04T09:00:00-05:00.",
+            f"{quoted(text)} is not an instant: write RFC 3339 with an offset, like 2026-12-04T09:00:00-05:00.",
         )
     year, month, day, hour, minute, second, fraction, sign, off_h, off_m = m.groups()
     if int(off_h or 0) > 23 or int(off_m or 0) > 59:
-        raise InputError(f"{text!r} is not an instant: the offset {sign}{off_h}:{off_m} does not exist.")
+        raise InputError(f"{quoted(text)} is not an instant: the offset {sign}{off_h}:{off_m} does not exist.")
     micro = int((fraction or "0")[:6].ljust(6, "0"))
     offset = timedelta(hours=int(off_h or 0), minutes=int(off_m or 0)) * (-1 if sign == "-" else 1)
     try:
         local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), micro, tzinfo=UTC)
         return local - offset
     except (ValueError, OverflowError) as e:
-        raise InputError(f"{text!r} is not an instant: {e}.") from e
+        raise InputError(f"{quoted(text)} is not an instant: {e}.") from e
 
 
 def format_instant(instant: datetime) -> str:
@@ -102,10 +102,14 @@ def parse_duration(text: str) -> timedelta:
     InputError : years or months (named), a negative or empty duration, any other text.
     """
     if isinstance(text, str) and _CALENDAR.match(text):
-        raise InputError(f"{text!r} uses years or months, whose length is not fixed: write weeks or days, like P30D.")
+        raise InputError(
+            f"{quoted(text)} uses years or months, whose length is not fixed: write weeks or days, like P30D."
+        )
     m = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if m is None or all(part is None for part in m.groups()):
-        raise InputError(f"{text!r} is not a duration: write weeks, days, hours, minutes or seconds, like P1DT6H.")
+        raise InputError(
+            f"{quoted(text)} is not a duration: write weeks, days, hours, minutes or seconds, like P1DT6H."
+        )
     weeks, days, hours, minutes, seconds, micro = m.groups()
     try:
         return timedelta(
@@ -117,7 +121,7 @@ def parse_duration(text: str) -> timedelta:
             microseconds=int((micro or "0").ljust(6, "0")),
         )
     except OverflowError as e:
-        raise InputError(f"{text!r} is longer than a duration can be.") from e
+        raise InputError(f"{quoted(text)} is longer than a duration can be.") from e
 
 
 def format_duration(length: timedelta) -> str:

@@ -8,6 +8,7 @@ Promise: an error as text is one line, and whatever it quotes, a terminal does n
 from __future__ import annotations
 
 import re
+import reprlib
 
 HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # control characters: they move the cursor, recolour, ring
@@ -25,6 +26,15 @@ def spelled(text: str, keep: str = "") -> str:
     keep : hidden characters that stay, like the line end of a text of several lines.
     """
     return HIDDEN.sub(lambda m: m[0] if m[0] in keep else f"\\u{ord(m[0]):04x}", text)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def quoted(value: object) -> str:
+    """Return a value as an error quotes it: text in quotation marks, its middle left out where it is long."""
+    return _SHORT.repr(value)
 
 
 class DuebookError(Exception):

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from core.errors import CaseError, InputError
+from core.errors import CaseError, InputError, quoted
 from core.records.base import refusal
 from core.records.case import Case
 
@@ -55,7 +55,10 @@ def read_cases(path: Path) -> Iterator[tuple[int, Case | BadLine]]:
             yield number, BadLine(number, e.message)
             continue
         if case.case_id in seen:
-            yield number, BadLine(number, f"case_id: {case.case_id!r} stands in line {seen[case.case_id]} already.")
+            yield (
+                number,
+                BadLine(number, f"case_id: {quoted(case.case_id)} stands in line {seen[case.case_id]} already."),
+            )
             continue
         seen[case.case_id] = number
         yield number, case
@@ -136,7 +139,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise CaseError(f"The key {twice!r} stands twice in one object.")
+        raise CaseError(f"The key {quoted(twice)} stands twice in one object.")
     return value
 
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from core.clock import format_instant, parse_instant
-from core.errors import DuebookError, InputError
+from core.errors import HIDDEN, DuebookError, InputError
 
 EVENT_BYTES = 1_048_576
 """An event's text may be this long in UTF-8 (1 MiB)."""
 TEXT_BYTES = 65_536
 """A condition, payload, note or reason may be this long in UTF-8."""
+SHOWN = 60
+"""A field's name that is longer than this is cut in an error."""
+NAME_BYTES = 200
+"""An id or a name given from outside may be this long in UTF-8."""
 
 
 class Noun(BaseModel):
@@ -60,6 +64,15 @@ def _stored_text(max_bytes: int) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _name(value: str) -> str:
+    problem = text_problem(value, NAME_BYTES)
+    if problem is None and (hidden := HIDDEN.search(value)) is not None:
+        problem = f"holds a hidden character (U+{ord(hidden[0]):04X})"
+    if problem is not None:
+        raise ValueError(f"the name {problem}")
+    return value
+
+
 Instant = Annotated[
     datetime,
     BeforeValidator(_instant),
@@ -72,6 +85,9 @@ Text = Annotated[str, _stored_text(TEXT_BYTES)]
 
 EventText = Annotated[str, _stored_text(EVENT_BYTES)]
 """The text of an event."""
+
+Name = Annotated[str, AfterValidator(_name), Field(json_schema_extra={"minLength": 1})]
+"""An id or a short name from outside: one readable line."""
 
 ErrorT = TypeVar("ErrorT", bound=DuebookError)
 
@@ -116,7 +132,7 @@ def refusal(
     """Turn pydantic's error into one sentence that names each field and what is wrong with it."""
     parts = []
     for e in error.errors()[:5]:
-        field = ".".join(str(p) for p in e["loc"])
+        field = ".".join(_shortened(str(p)) for p in e["loc"])
         if words := _WORDS.get(e["type"]):
             parts.append(f"{field or 'it'} {words.format_map(e.get('ctx', {}))}")
         else:
@@ -124,3 +140,7 @@ def refusal(
             parts.append(f"{field}: {message}" if field else message)
     more = f"; and {error.error_count() - 5} more" if error.error_count() > 5 else ""
     return kind("; ".join(parts) + more + ".", where=where, next_step=next_step)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= SHOWN else f"{name[:SHOWN]}..."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import StrictBool, model_validator
 
-from core.records.base import EventText, Instant, Noun, Text
+from core.records.base import EventText, Instant, Name, Noun, Text
 from core.records.event import EventLine
 
 
@@ -50,6 +50,8 @@ _NEEDED = {
     OperationKind.CANCEL: ("record",),
     OperationKind.DISTRACTOR: ("text",),
 }
+_FIELDS = ("record", "supersedes", "condition", "payload", "expires_at", "text")
+_WRITES = (OperationKind.WRITE, OperationKind.REPLACE)
 
 
 class Operation(Noun):
@@ -57,9 +59,9 @@ class Operation(Noun):
 
     op: OperationKind
     """What it does."""
-    record: str | None = None
+    record: Name | None = None
     """The record it writes, or cancels."""
-    supersedes: str | None = None
+    supersedes: Name | None = None
     """The record a replace ends."""
     condition: Text | None = None
     """The condition of a write or replace."""
@@ -71,19 +73,23 @@ class Operation(Noun):
     """The text of a distractor."""
 
     @model_validator(mode="after")
-    def _has_its_fields(self) -> Operation:
-        missing = [name for name in _NEEDED[self.op] if getattr(self, name) is None]
-        if missing:
+    def _has_its_fields_and_no_others(self) -> Operation:
+        given = {name for name in _FIELDS if getattr(self, name) is not None}
+        needed = _NEEDED[self.op]
+        if missing := [name for name in needed if name not in given]:
             raise ValueError(f"a {self.op} needs {', '.join(missing)}")
+        taken = {*needed, "expires_at"} if self.op in _WRITES else set(needed)
+        if more := [name for name in _FIELDS if name in given - taken]:
+            raise ValueError(f"a {self.op} takes no {', '.join(more)}")
         return self
 
 
 class Case(Noun):
     """One independent case; n counts these."""
 
-    case_id: str = Field(min_length=1)
+    case_id: Name
     """Unique in its set."""
-    source: str = Field(min_length=1)
+    source: Name
     """The writing packet it came from (the artifacts' "author")."""
     stratum: Stratum | None = None
     """Its semantic group; None in users' sets that have none."""
@@ -93,7 +99,7 @@ class Case(Noun):
     """What arrives at the end."""
     trigger: StrictBool
     """Whether any record should fire on the event."""
-    expected_record: str | None = None
+    expected_record: Name | None = None
     """The record that should fire; None on negatives."""
     expected_payload: str | None = None
     """Its payload; None on negatives."""
@@ -104,12 +110,11 @@ class Case(Noun):
 
     @model_validator(mode="after")
     def _history_is_consistent(self) -> Case:
-        open_records: dict[str, str] = {}
+        open_records: dict[str, Operation] = {}
         seen: set[str] = set()
         for n, op in enumerate(self.operations, 1):
-            if op.op in (OperationKind.WRITE, OperationKind.REPLACE):
+            if op.op in _WRITES:
                 assert op.record is not None
-                assert op.payload is not None
                 if op.record in seen:
                     raise ValueError(f"operation {n} writes record {op.record!r} a second time")
                 if op.op is OperationKind.REPLACE:
@@ -117,7 +122,7 @@ class Case(Noun):
                     if open_records.pop(op.supersedes, None) is None:
                         raise ValueError(f"operation {n} replaces {op.supersedes!r}, which is not open")
                 seen.add(op.record)
-                open_records[op.record] = op.payload
+                open_records[op.record] = op
             elif op.op is OperationKind.CANCEL:
                 assert op.record is not None
                 if open_records.pop(op.record, None) is None:
@@ -125,7 +130,10 @@ class Case(Noun):
         if self.trigger:
             if self.expected_record not in open_records:
                 raise ValueError(f"a positive needs an expected_record that is open, not {self.expected_record!r}")
-            if self.expected_payload != open_records[self.expected_record]:
+            written = open_records[self.expected_record]
+            if written.expires_at is not None and self.event.at >= written.expires_at:
+                raise ValueError(f"expected_record {self.expected_record!r} has expired when the event comes")
+            if self.expected_payload != written.payload:
                 raise ValueError(f"expected_payload is not the payload of record {self.expected_record!r}")
         if not self.trigger and (self.expected_record is not None or self.expected_payload is not None):
             raise ValueError("a negative has neither expected_record nor expected_payload")

@@ -29,7 +29,7 @@ from core.ledger.run_store import get_run
 from core.ledger.store import open_workspace
 from core.ledger.trace_tail import segments
 from core.records.run import Manifest, RunStatus
-from core.records.trace import ArmName, Boundary, StepStatus, EvidenceClass
+from core.records.trace import ArmName, Boundary, EvidenceClass, StepStatus
 from core.traces.dataset import from_row
 from tests.evaluation.small import SETUP, SMALL, broken, small_run
 

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.cli.base import main
 from core.controller.arms import Arm
 from core.controller.step import bind, hear, respond
-from core.errors import CaseError, InputError
+from core.errors import HIDDEN, CaseError, InputError
 from core.evaluation import case_file
-from core.evaluation.case_file import read_cases
+from core.evaluation.case_file import parse_case, read_cases
 from core.evaluation.episodes import episodes
 from core.evaluation.score import score_case, score_file
-from core.records.case import Case
+from core.records.case import Case, Operation
 from core.records.trace import ArmName
 from core.triggers import registry
 from core.triggers.constant import AlwaysTrigger, NeverTrigger
@@ -131,6 +133,7 @@ def test_a_score_line_is_what_the_controller_answers() -> None:
             )
 
 
+POSITIVE: dict[str, Any] = {"trigger": True, "expected_record": "r1", "expected_payload": "Salt the steps."}
 DEEP = '{"case_id": "deep", "source": ' + "[" * 64 + "]" * 64 + "}"
 BAD = [
     ("{", "The line is not JSON: Expecting property name enclosed in double quotes at column 2"),
@@ -161,6 +164,40 @@ BAD = [
         "event.at: '2026-01-05 12:00' is not an instant: write RFC 3339 with an offset, like 2026-12-04T09:00:00-05:00",
     ),
     (json.dumps(CASES[0]), "case_id: 'fires' stands in line 1 already"),
+    (json.dumps(case("", [WRITE])), "case_id: the name is empty"),
+    (json.dumps(case("\u00a0\t", [WRITE])), "case_id: the name is empty"),
+    (json.dumps(case("a\x00b", [WRITE])), "case_id: the name holds a NUL character"),
+    (json.dumps(case("a\x1b[31m", [WRITE])), "case_id: the name holds a hidden character (U+001B)"),
+    (json.dumps(case("x" * 1_000_000, [WRITE])), "case_id: the name is 1,000,000 bytes long; at most 200 are taken"),
+    (json.dumps(case("x", [WRITE]) | {"k" * 1_000_000: 1}), f"{'k' * 60}... is not a known field"),
+    (
+        json.dumps(case("x", [WRITE]) | {"event": {"at": "9" * 1_000_000, "text": "a"}}),
+        f"event.at: '{'9' * 37}...{'9' * 38}' is not an instant: write RFC 3339 with an offset, "
+        "like 2026-12-04T09:00:00-05:00",
+    ),
+    (
+        json.dumps(case("x", [WRITE]) | {"event": {"at": {"a": [1] * 1_000}, "text": "a"}}),
+        "event.at: {'a': [1, 1, 1, 1, 1, 1, ...]} is not an instant: write RFC 3339 with an offset, "
+        "like 2026-12-04T09:00:00-05:00",
+    ),
+    (
+        json.dumps(case("x", [WRITE, {"op": "cancel", "record": "r1", "payload": "p"}])),
+        "operations.1: a cancel takes no payload",
+    ),
+    (
+        json.dumps(case("x", [{"op": "distractor", "record": "r1", "expires_at": NOON, "text": "a"}])),
+        "operations.0: a distractor takes no record, expires_at",
+    ),
+    (json.dumps(case("x", [WRITE | {"supersedes": "r0"}])), "operations.0: a write takes no supersedes"),
+    (json.dumps(case("x", [WRITE | {"record": " "}])), "operations.0.record: the name is empty"),
+    (
+        json.dumps(case("x", [WRITE | {"expires_at": NOON}], **POSITIVE)),
+        "expected_record 'r1' has expired when the event comes",
+    ),
+    (
+        json.dumps(case("x", [WRITE, {"op": "cancel", "record": "r1"}], **POSITIVE)),
+        "a positive needs an expected_record that is open, not 'r1'",
+    ),
 ]
 
 
@@ -176,6 +213,46 @@ def test_a_bad_line_is_named_and_nothing_is_written(tmp_path: Path, line: str | 
     )
     assert out.read_text() == "what was there before"
     assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["cases.jsonl", "out.jsonl"]
+
+
+def test_a_positive_whose_record_expires_just_after_the_event_is_a_case() -> None:
+    line = case("x", [WRITE | {"expires_at": "2026-01-05T12:00:00.000001Z"}], **POSITIVE)
+    assert parse_case(json.dumps(line).encode()).expected_record == "r1"
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20) | st.sampled_from(
+        ("", "r1", "r2", "write", "replace", "cancel", "distractor", NOON, "2026-01-05T12:00:00", "\x00", "\ud800")
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+PLACES: list[tuple[str | int, ...]] = [
+    *((name,) for name in Case.model_fields),
+    ("event", "at"), ("event", "text"), ("event", "more"), ("more",), ("operations", 0),
+    *(("operations", n, name) for n in range(3) for name in Operation.model_fields),
+]  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(place=st.sampled_from(PLACES), value=ANY_JSON)
+def test_any_json_value_in_any_field_is_a_case_or_one_sentence(place: tuple[str | int, ...], value: object) -> None:
+    operations = [dict(WRITE), {"op": "distractor", "text": "Wind."}, {"op": "cancel", "record": "r1"}]
+    whole: Any = case("x", operations)
+    inner = whole
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    refused: CaseError | None = None
+    try:
+        score_case(parse_case(json.dumps(whole).encode()), AlwaysTrigger())
+    except CaseError as e:
+        refused = e
+    if refused is not None:
+        assert len(refused.message) < 1_000
+        assert HIDDEN.search(str(refused)) is None
+        assert "should" not in refused.message
+        assert "validat" not in refused.message
 
 
 def test_every_bad_line_is_named_at_once(tmp_path: Path) -> None:
@@ -205,13 +282,13 @@ def test_an_unterminated_string_of_a_megabyte_is_refused_at_once(tmp_path: Path)
 
 def test_good_but_unusual_files_are_taken(tmp_path: Path) -> None:
     texts = ["\u200fמחר יירד שלג", "❄️ 12 cm", "a\u2028b\u0085c\rd", "x " * 500_000, 'quotes " and \\ {[}]']
-    lines = [json.dumps(case(f"{n} {t[:5]}", [WRITE], t), ensure_ascii=False) for n, t in enumerate(texts)]
+    lines = [json.dumps(case(f"{n} {t[:1]}", [WRITE], t), ensure_ascii=False) for n, t in enumerate(texts)]
     path = tmp_path / "cases.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(["", *lines]).encode())  # a byte order mark, CRLF, no last newline
     out = tmp_path / "out"
     score_file(path, [TRIGGER], out)
     assert [json.loads(line)["case_id"] for line in out.read_text().split("\n")[:-1]] == [
-        f"{n} {t[:5]}" for n, t in enumerate(texts)
+        f"{n} {t[:1]}" for n, t in enumerate(texts)
     ]
 
 
