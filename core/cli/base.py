@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import errno
 import importlib
 import io
 import os
@@ -39,6 +40,10 @@ Subparsers = Any
 """`argparse`'s action that `add_subparsers` returns; its class is private there."""
 
 INTERRUPTED = 130
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+SYSTEM_REFUSALS = DISK_FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
+"""What the system says about a place, not about our code."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,24 @@ GROUPS: Mapping[str, Group] = {
 }
 
 
+class Interrupted(DuebookError):
+    """The user stopped the command."""
+
+    code = "interrupted"
+
+
+class Unexpected(DuebookError):
+    """An error that nobody foresaw; its traceback lies in a log."""
+
+    code = "unexpected"
+
+
+class SystemRefused(DuebookError):
+    """A file may not be read or written, or the disk is full."""
+
+    code = "system"
+
+
 def progress(text: str) -> None:
     """Say a line of progress on standard error."""
     print(spelled(text, keep="\n\t"), file=sys.stderr, flush=True)
@@ -107,15 +130,18 @@ def main(argv: Sequence[str]) -> int:
     except Answered as e:
         result = Result(e.document, e.text)
     except KeyboardInterrupt:
-        return _fail(DuebookError("Stopped before the end."), as_json, INTERRUPTED, code="interrupted")
+        return _fail(Interrupted("Stopped before the end."), as_json, INTERRUPTED)
     except BrokenPipeError:
         return _leave_pipe(0)
     except DuebookError as e:
         return _fail(e, as_json, e.exit_code)
     except ModuleNotFoundError as e:
         return _fail(_missing(e), as_json, MissingPackage.exit_code)
+    except OSError as e:
+        refused = _refused_by_the_system(e) or _unexpected(e, home)
+        return _fail(refused, as_json, 2)
     except Exception as e:  # the last door: whatever it is, the user gets a sentence and the operator a log
-        return _fail(_unexpected(e, home), as_json, 2, code="unexpected")
+        return _fail(_unexpected(e, home), as_json, 2)
     if result.already_said:
         return result.exit_code
     return _answer(to_json(result.document) if as_json else result.text, result.exit_code)
@@ -218,12 +244,12 @@ def _leave_pipe(exit_code: int) -> int:
     return exit_code
 
 
-def _fail(error: DuebookError, as_json: bool, exit_code: int, *, code: str | None = None) -> int:
+def _fail(error: DuebookError, as_json: bool, exit_code: int) -> int:
     with contextlib.suppress(BrokenPipeError):
         print(str(error), file=sys.stderr, flush=True)
     if not as_json:
         return exit_code
-    return _answer(to_json({"error": error.as_dict() | ({"code": code} if code else {})}), exit_code)
+    return _answer(to_json({"error": error.as_dict()}), exit_code)
 
 
 def _missing(error: ModuleNotFoundError) -> DuebookError:
@@ -232,6 +258,18 @@ def _missing(error: ModuleNotFoundError) -> DuebookError:
         f"The package `{name}` is not installed.",
         where=name,
         next_step="Run `make install`, then `python -m core doctor`.",
+    )
+
+
+def _refused_by_the_system(error: OSError) -> DuebookError | None:
+    """Return the sentence for a file or disk that the system refuses: nothing to report, something to put right."""
+    if error.errno not in SYSTEM_REFUSALS or error.filename is None and error.errno not in DISK_FULL:
+        return None
+    full = error.errno in DISK_FULL
+    return SystemRefused(
+        f"The system refused: {error.strerror}.",
+        where=None if error.filename is None else str(error.filename),
+        next_step="Free some space and do it again." if full else "Get the right to it, or name another place.",
     )
 
 
@@ -246,12 +284,12 @@ def _unexpected(error: Exception, home: Path | None) -> DuebookError:
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError:
             continue
-        return DuebookError(
+        return Unexpected(
             f"Something went wrong that Duebook did not expect: {type(error).__name__}.",
             where=str(path),
             next_step="The file holds the details; please report it.",
         )
-    return DuebookError(f"Something went wrong that Duebook did not expect: {error!r}.")
+    return Unexpected(f"Something went wrong that Duebook did not expect: {error!r}.")
 
 
 def _make_streams_lossless() -> None:

@@ -378,6 +378,18 @@ def _said(path: Path) -> Iterator[None]:
                 where=where,
                 next_step="Restore it from a backup, or open another workspace.",
             ) from e
+        if "readonly" in text or "unable to open" in text:
+            raise StoreError(
+                "The store can only be read where its folder and its files can be written.",
+                where=where,
+                next_step="Give yourself the right to write there, or copy the workspace.",
+            ) from e
+        if "disk" in text:  # "database or disk is full", "disk I/O error": a full one answers with either
+            raise StoreError(
+                f"The disk is full or failing ({text}): this was not stored, what was stored before is still there.",
+                where=where,
+                next_step="Free some space and do it again.",
+            ) from e
         if isinstance(cause, sqlite3.IntegrityError):
             raise StoreError(f"The store refused a row: {text}.", where=where) from e
         raise StoreError(f"The store cannot be used: {text}.", where=where) from e

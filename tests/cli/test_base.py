@@ -174,6 +174,30 @@ def test_an_unexpected_error_makes_no_workspace(
     assert len(list(tmp_path.glob("error-*.log"))) == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (PermissionError(13, "Permission denied", "/srv/x"),
+         "The system refused: Permission denied. (/srv/x) Get the right to it, or name another place.\n"),
+        (OSError(28, "No space left on device"),
+         "The system refused: No space left on device. Free some space and do it again.\n"),
+    ],
+)  # fmt: skip
+def test_what_the_system_refuses_is_no_error_of_ours(
+    error: OSError, sentence: str, command: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    command(fail_with(error))
+    assert main(["trial", "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert err == sentence
+    assert json.loads(out)["error"]["code"] == "system"
+    assert list((tmp_path / "home").iterdir()) == []
+    command(fail_with(BlockingIOError(11, "not foreseen")))
+    assert main(["trial"]) == 2
+    assert "did not expect: BlockingIOError" in capsys.readouterr().err
+
+
 def test_ctrl_c_is_no_traceback(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
     command(fail_with(KeyboardInterrupt()))
     assert main(["trial", "--json"]) == 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,37 @@ def test_two_writers_and_one_who_takes_snapshots_lose_nothing(tmp_path: Path) ->
             kept = {a.id for a in annotation_store.list_annotations(conn)}
     assert kept == set(outs[0]) | set(outs[1])
     assert snapshots >= 2
+
+
+def test_one_of_two_writers_is_killed_and_the_other_never_notices(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    open_store(path, create=True).close()
+    for n in range(4):  # killed at another moment each time
+        names = (f"ada{n}", f"bob{n}")
+        ada, bob = (
+            subprocess.Popen(
+                python("tests.ledger.writer", str(path), name, count), stdout=subprocess.PIPE, text=True, cwd=ROOT
+            )
+            for name, count in zip(names, ("9999", "40"), strict=True)
+        )
+        assert ada.stdout is not None
+        said = [ada.stdout.readline().strip() for _ in range(5 + n)]
+        ada.kill()
+        said += ada.communicate()[0].split()
+        finished = bob.communicate()[0].split()
+        assert (ada.returncode, bob.returncode) == (-signal.SIGKILL, 0)
+        assert len(finished) == 40
+        with open_store(path) as store:
+            report = verify(store)
+            assert report.ok, report
+            with store.read() as conn:
+                kept = [a.id for a in annotation_store.list_annotations(conn)]
+                assert head_seq(conn) == 1 + len(kept)
+        by = {name: [i for i in kept if i.startswith(f"{name}-")] for name in names}
+        assert by[names[1]] == finished
+        # The one under way may be stored and not yet said.
+        assert by[names[0]][: len(said)] == said
+        assert len(by[names[0]]) - len(said) in (0, 1)
 
 
 def test_killed_at_any_write_point_it_keeps_what_it_acknowledged_and_nothing_else(tmp_path: Path) -> None:
