@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from core.config import DATA, Config
+from core.errors import ConfigError
+from core.files import write_whole
 
 EVIDENCE = DATA / "evidence"
 """The committed evidence: its ledger, the ledger's head, and a folder a shipped run."""
@@ -30,9 +31,8 @@ def is_prepared(config: Config) -> bool:
 def mark_prepared(home: Path, head: str | None, runs: Sequence[str], workspace_class: str) -> None:
     """Write the mark; the last step of preparing."""
     mark = {"evidence_head": head, "runs": list(runs), "workspace_class": workspace_class}
-    temporary = home / f".{PREPARED}.{os.getpid()}.tmp"
-    temporary.write_text(json.dumps(mark) + "\n", encoding="utf-8")
-    temporary.replace(home / PREPARED)
+    with write_whole(home / PREPARED, what="The workspace's mark", kind=ConfigError, next_step="Free some space.") as f:
+        f.write(json.dumps(mark).encode() + b"\n")
 
 
 def _json_object(path: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from core.backbone.base import GENERATION, Identity
 from core.errors import MissingPackage, ModelError
+from core.files import write_whole
 from core.hashing import json_hash, sha256_hex
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -163,12 +164,8 @@ class BaselineCache:
                 raise ModelError(f"No stored output for key {key}: it cannot be shipped.", where=str(self.local))
             lines.append(json.dumps({"key": key, "output": output}, ensure_ascii=False) + "\n")
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        with temporary.open("w", encoding="utf-8", newline="\n") as f:
-            f.writelines(lines)
-            f.flush()
-            os.fsync(f.fileno())
-        temporary.replace(path)
+        with write_whole(path, what="The shipped cache", kind=ModelError, next_step="Free some space.") as f:
+            f.writelines(line.encode() for line in lines)
         return len(lines)
 
     def _shipped(self) -> dict[str, str]:

@@ -6,7 +6,6 @@ Promise: a part counts only when its bytes hash to what `parts.json` says; every
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,9 +15,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.errors import EvidenceMissing
+from core.errors import EvidenceMissing, StoreError
 from core.evaluation import metrics, properties
 from core.evaluation.manifest import Hashes
+from core.files import write_whole
 from core.hashing import sha256_file
 from core.records.run import Manifest
 
@@ -60,25 +60,15 @@ class Part:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file whole or not at all, on disk before its name appears."""
+    """Write a JSON file whole or not at all, on disk before its name appears.
+
+    Raises
+    ------
+    StoreError : the disk refuses.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8", newline="\n") as f:
-        json.dump(value, f, ensure_ascii=False, indent=1, sort_keys=True)
-        f.write("\n")
-        f.flush()
-        os.fsync(f.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Put a folder's entries on disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with write_whole(path, what="A file of the run", kind=StoreError, next_step="Free some space and try again.") as f:
+        f.write(json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n")
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -39,6 +39,7 @@ from core.evaluation.shard import (
     planned,
     shard_message,
 )
+from core.files import sync_folder
 from core.ledger.run_store import finish_run, get_run, progress_run, register_run, runs
 from core.ledger.store import Store, open_workspace
 from core.ledger.trace_tail import list_segment, segments
@@ -355,7 +356,7 @@ class _Execution:
         staged, target = Path(answer["path"]), self.folder / f"{name}.parquet"
         size = staged.stat().st_size
         staged.replace(target)
-        run_files.sync_folder(self.folder)
+        sync_folder(self.folder)
         self.parts[name] = Part(name, answer["rows"], size, answer["sha256"], answer["min_id"], answer["max_id"])
         run_files.write_parts(self.folder, self.parts.values())
         self.ran += int(answer["rows"])

@@ -7,13 +7,10 @@ would look like scores of the whole.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
 
 from core.controller.arms import Arm
 from core.controller.memory import MemoryTap
@@ -21,6 +18,7 @@ from core.controller.resolve import null_reason, resolve
 from core.controller.step import bind, hear, judge_distractors
 from core.errors import CaseError, InputError
 from core.evaluation.case_file import BadLine, read_cases
+from core.files import write_whole
 from core.records.case import Case
 from core.records.decision import ScoreLine
 from core.records.trace import ArmName
@@ -77,7 +75,7 @@ def score_file(
 
     Parameters
     ----------
-    out : written under a temporary name and renamed when the last line has been scored.
+    out : appears when the last line has been scored.
     report : told about progress.
 
     Returns
@@ -91,14 +89,16 @@ def score_file(
     """
     tallies = [Tally(t.name, t.threshold) for t in triggers]
     bad: list[BadLine] = []
-    with _whole_or_nothing(out, cases) as f:
+    if out.exists() and cases.exists() and out.samefile(cases):
+        raise InputError("The output would replace the case file.", where=str(out), next_step="Name another file.")
+    with write_whole(out) as f:
         for number, case in read_cases(cases):
             if isinstance(case, BadLine):
                 bad.append(case)
             elif not bad:  # past a bad line the rest is only checked, so that one run names every fault
                 for trigger, tally in zip(triggers, tallies, strict=True):
                     line, distractor_fires = score_case(case, trigger)
-                    f.write(line.model_dump_json() + "\n")
+                    f.write(line.model_dump_json().encode() + b"\n")
                     _count(tally, line, distractor_fires)
             if number % PROGRESS_EVERY == 0:
                 report(f"{number:,} lines read")
@@ -128,31 +128,3 @@ def _refusal(path: Path, bad: Sequence[BadLine]) -> CaseError:
         where=f"{path}:{bad[0].number}",
         next_step="Correct or remove what is named and score again.",
     )
-
-
-@contextmanager
-def _whole_or_nothing(out: Path, source: Path) -> Iterator[TextIO]:
-    """Open a file beside `out` that takes its name at the end, and vanishes on any error."""
-    if out.is_dir():
-        raise InputError("The output is a folder, not a file.", where=str(out), next_step="Name a file.")
-    if out.exists() and source.exists() and out.samefile(source):
-        raise InputError("The output would replace the case file.", where=str(out), next_step="Name another file.")
-    if out.is_symlink() or (out.exists() and not out.is_file()):
-        raise InputError("The output is not a regular file.", where=str(out), next_step="Name another file.")
-    partial = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        f = partial.open("w", encoding="utf-8", newline="\n")
-    except OSError as e:
-        raise InputError(
-            f"The output cannot be written: {e.strerror}.",
-            where=str(out),
-            next_step="Name a file in a folder that exists.",
-        ) from e
-    try:
-        with f:
-            yield f
-            f.flush()
-            os.fsync(f.fileno())
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)

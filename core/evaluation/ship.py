@@ -23,6 +23,7 @@ from core.evaluation.frozen import EVIDENCE
 from core.evaluation.manifest import BASELINE_CACHE
 from core.evaluation.shard import MakeTools, make_tools
 from core.evaluation.summary import Summary
+from core.files import sync_folder
 from core.hashing import sha256_file
 from core.ledger.evidence_ledger import EvidenceLedger
 from core.ledger.kinds import EntryKind, RunShipped
@@ -135,11 +136,11 @@ def _place(evidence: Path, source: Path, manifest: Manifest, counted: dict[str, 
             run_files.write_json(staging / CRITERIA, counted)
         if wrong := run_files.problems(staging, run_files.read_parts(staging)):
             raise EvidenceMissing(" ".join(wrong), where=str(source))
-        run_files.sync_folder(staging)
+        sync_folder(staging)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(target, ignore_errors=True)  # what a killed shipping left
         staging.replace(target)
-        run_files.sync_folder(target.parent)
+        sync_folder(target.parent)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return {p: sha256_file(p) for p in sorted(target.iterdir())}

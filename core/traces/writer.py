@@ -6,18 +6,17 @@ disk. Refused: an empty part, a mixed part, one trace id twice.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from threading import get_ident
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.errors import InputError, StoreError
+from core.files import write_whole
 from core.hashing import sha256_file
 from core.records.trace import EvidenceClass, Trace
 from core.traces.dataset import ARROW_SCHEMA, to_table
@@ -102,20 +101,12 @@ def write_table(folder: Path, table: pa.Table, name: str) -> SegmentFile:
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write one Parquet file: temporary name, bytes on disk, rename, folder on disk."""
+    """Write one Parquet file: temporary name, bytes on disk, rename, folder on disk.
+
+    Raises
+    ------
+    StoreError : the disk refuses.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
-    try:
-        with temporary.open("wb") as f:
-            pq.write_table(table, f, compression="zstd", row_group_size=ROW_GROUP)
-            f.flush()
-            os.fsync(f.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    with write_whole(path, what="A part of the traces", kind=StoreError, next_step="Free some space.") as f:
+        pq.write_table(table, f, compression="zstd", row_group_size=ROW_GROUP)

@@ -257,7 +257,7 @@ def test_a_shipping_killed_at_any_point_leaves_no_half_evidence(
         if point == "first file":
             patch.setattr(ship, "_copy", die)
         elif point == "rename":
-            patch.setattr(run_files, "sync_folder", die)
+            patch.setattr(ship, "sync_folder", die)
         else:
             patch.setattr(EvidenceLedger, "append", die)
         # A kill runs no clean-up either.

@@ -66,8 +66,8 @@ def test_a_write_that_fails_leaves_neither_a_file_nor_a_temporary_one(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("core.traces.writer.os.fsync", full)
-    with pytest.raises(StoreError, match="A part of the traces could not be written"):
+    monkeypatch.setattr("core.files.os.fsync", full)
+    with pytest.raises(StoreError, match="A part of the traces cannot be written: No space left on device"):
         write_part(tmp_path, [made_trace(random.Random(1), 1, **RUN)], "part")
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 
@@ -86,7 +86,7 @@ def test_bytes_and_name_are_on_disk_before_the_part_is_reported(
         calls.append("rename")
         return replace(self, target)
 
-    monkeypatch.setattr("core.traces.writer.os.fsync", seen_fsync)
+    monkeypatch.setattr("core.files.os.fsync", seen_fsync)
     monkeypatch.setattr(Path, "replace", seen_replace)
     write_part(tmp_path, [made_trace(random.Random(1), 1, **RUN)], "part")
     assert calls == ["fsync file", "rename", "fsync folder"]
