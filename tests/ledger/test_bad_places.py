@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
 import subprocess
@@ -55,10 +56,11 @@ def test_a_home_that_may_not_be_written_is_a_sentence_and_stays_as_it_is(
 ) -> None:
     home = tmp_path / "home"
     monkeypatch.setenv("DUEBOOK_HOME", str(home))
-    assert call("ledger", "verify")[0] == 0  # the first command makes the workspace
+    listed = call("sql", "--json", "SELECT trace_id FROM trace LIMIT 1")[1]  # the first command makes the workspace
+    trace_id = json.loads(listed)["rows"][0][0]
     before = {p: p.read_bytes() for p in home.rglob("*") if p.is_file()}
     with only_readable(home):
-        code, out, err = call("annotate", "trace", "t", "--label", "x")
+        code, out, err = call("annotate", "trace", trace_id, "--label", "x")
         assert (code, out) == (2, "")
         assert err == (
             f"The store can only be read where its folder and its files can be written. ({home}/store.sqlite)"

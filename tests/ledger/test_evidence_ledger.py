@@ -153,10 +153,9 @@ def test_a_head_that_is_missing_damaged_or_anothers_is_named(ledger: EvidenceLed
     ledger.head_path.unlink()
     assert [f.sentence for f in ledger.verify().findings] == ["The head beside the ledger is missing."]
     ledger.head_path.write_text("{}")
-    assert (
-        ledger.verify()
-        .findings[0]
-        .sentence.startswith("The head beside the ledger is not readable: ledger_id is missing;")
+    assert ledger.verify().findings[0].sentence == (
+        "The head beside the ledger is not readable: ledger_id is missing; count is missing; hash is missing;"
+        " at is missing."
     )
     other = EvidenceLedger(tmp_path / "other")
     freeze(other, "a")
