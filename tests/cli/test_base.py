@@ -177,8 +177,8 @@ def test_an_unexpected_error_makes_no_workspace(
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (PermissionError(13, "Permission denied", "/srv/x"),
-         "The system refused: Permission denied. (/srv/x) Get the right to it, or name another place.\n"),
+        (PermissionError(13, "Permission denied", "mine/x"),
+         "The system refused: Permission denied. (mine/x) Get the right to it, or name another place.\n"),
         (OSError(28, "No space left on device"),
          "The system refused: No space left on device. Free some space and do it again.\n"),
     ],

