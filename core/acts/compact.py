@@ -9,6 +9,7 @@ from __future__ import annotations
 from core.config import Config
 from core.ledger.store import Store
 from core.ledger.trace_tail import list_segment, tail, tail_size
+from core.ledger.tx import Tx
 from core.records.trace import EvidenceClass, Trace
 from core.traces.compact import SEGMENT_ROWS, write_segments
 from core.traces.writer import SegmentFile
@@ -28,15 +29,25 @@ def compact_tail(config: Config, store: Store, at: int = SEGMENT_ROWS) -> tuple[
     files = write_segments(config.traces, traces)
     with store.write() as tx:
         for file in files:
-            list_segment(
-                tx,
-                path=file.path.relative_to(config.home).as_posix(),
-                rows=file.rows,
-                sha256=file.sha256,
-                min_id=file.min_id,
-                max_id=file.max_id,
-                evidence_class=EvidenceClass(file.evidence_class),
-                run_id=file.run_id,
-                tail_through=file.max_id,
-            )
+            list_file(tx, config, file, tail_through=file.max_id)
     return files
+
+
+def list_file(tx: Tx, config: Config, file: SegmentFile, tail_through: str | None = None) -> None:
+    """List a finished Parquet file in the store.
+
+    Parameters
+    ----------
+    tail_through : drop the tail rows that it took over, up to this id; None: it did not come from the tail.
+    """
+    list_segment(
+        tx,
+        path=file.path.relative_to(config.home).as_posix(),
+        rows=file.rows,
+        sha256=file.sha256,
+        min_id=file.min_id,
+        max_id=file.max_id,
+        evidence_class=EvidenceClass(file.evidence_class),
+        run_id=file.run_id,
+        tail_through=tail_through,
+    )

@@ -21,13 +21,12 @@ from core.acts.prepared import PREPARED
 from core.backbone.load import load
 from core.config import Config
 from core.errors import ConfigError, DuebookError, EvidenceMissing
-from core.evaluation.run_files import read_manifest, read_parts
+from core.evaluation.run_files import list_parts, read_manifest, read_parts
 from core.hashing import sha256_file
 from core.ledger.evidence_ledger import EvidenceLedger
 from core.ledger.kinds import EntryKind
 from core.ledger.run_store import amend_run, get_run, register_run
 from core.ledger.store import Store, open_workspace
-from core.ledger.trace_tail import list_segment, segments
 from core.records.run import RunStatus
 from core.traces.writer import partition
 
@@ -133,20 +132,7 @@ def _take_over(config: Config, store: Store, shipped: dict[str, Any], report: Re
         _copy(file, target / file.name)
     with store.write() as tx:
         register_run(tx, manifest)
-        listed = {s.path for s in segments(tx.conn)}
-        for part in read_parts(source).values():
-            path = (target / f"{part.name}.parquet").relative_to(config.home).as_posix()
-            if path not in listed:
-                list_segment(
-                    tx,
-                    path=path,
-                    rows=part.rows,
-                    sha256=part.sha256,
-                    min_id=part.min_id,
-                    max_id=part.max_id,
-                    evidence_class=manifest.evidence_class,
-                    run_id=run_id,
-                )
+        list_parts(tx, config.home, target, read_parts(source).values(), manifest)
     return True
 
 

@@ -20,6 +20,8 @@ from core.evaluation import metrics, properties
 from core.evaluation.manifest import Hashes
 from core.files import write_whole
 from core.hashing import sha256_file
+from core.ledger.trace_tail import list_segment, segments
+from core.ledger.tx import Tx
 from core.records.run import Manifest
 
 MANIFEST, HASHES, PARTS, READS = "manifest.json", "hashes.json", "parts.json", "reads.json"
@@ -127,6 +129,30 @@ def read_parts(folder: Path) -> dict[str, Part]:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise EvidenceMissing("The run's list of parts cannot be read.", where=str(path)) from e
+
+
+def list_parts(tx: Tx, home: Path, folder: Path, parts: Iterable[Part], manifest: Manifest) -> None:
+    """List a run's parts in the workspace's store; those that are listed already stay as they are.
+
+    Parameters
+    ----------
+    home : the workspace, which listed paths are relative to.
+    folder : where the parts lie.
+    """
+    listed = {s.path for s in segments(tx.conn)}
+    for part in sorted(parts, key=lambda p: p.name):
+        path = (folder / f"{part.name}.parquet").relative_to(home).as_posix()
+        if path not in listed:
+            list_segment(
+                tx,
+                path=path,
+                rows=part.rows,
+                sha256=part.sha256,
+                min_id=part.min_id,
+                max_id=part.max_id,
+                evidence_class=manifest.evidence_class,
+                run_id=manifest.run_id,
+            )
 
 
 def problems(folder: Path, parts: Mapping[str, Part]) -> list[str]:

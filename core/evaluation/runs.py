@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from uuid_utils import uuid7
-
 from core import clock
 from core.config import Config
 from core.errors import CheckFailed, DuebookError, InputError
@@ -42,7 +40,6 @@ from core.evaluation.shard import (
 from core.files import sync_folder
 from core.ledger.run_store import finish_run, get_run, progress_run, register_run, runs
 from core.ledger.store import Store, open_workspace
-from core.ledger.trace_tail import list_segment, segments
 from core.records.run import Manifest, RunStatus
 from core.records.trace import ArmName, Origin
 from core.traces.writer import partition
@@ -142,7 +139,7 @@ def draft(config: Config, plan: Plan, setup: Setup, hashes: Hashes | None = None
     contract = contracts.load(CONTRACT)
     tools = setup.tools(config)
     return Manifest(
-        run_id=str(uuid7()),
+        run_id=clock.new_id(),
         kind=KIND,
         evidence_class=plan.evidence_class,
         origin=Origin.OURS,
@@ -235,20 +232,7 @@ def _end(
     folder = run_folder(config, m.evidence_class, m.run_id)
     at = clock.now()
     with store.write() as tx:
-        listed = {s.path for s in segments(tx.conn)}
-        for part in sorted(parts, key=lambda p: p.name):
-            path = (folder / f"{part.name}.parquet").relative_to(config.home).as_posix()
-            if path not in listed:
-                list_segment(
-                    tx,
-                    path=path,
-                    rows=part.rows,
-                    sha256=part.sha256,
-                    min_id=part.min_id,
-                    max_id=part.max_id,
-                    evidence_class=m.evidence_class,
-                    run_id=m.run_id,
-                )
+        run_files.list_parts(tx, config.home, folder, parts, m)
         if beside is not None:
             register_run(tx, beside)
         finish_run(tx, m.run_id, status, stored=sum(p.rows for p in parts), note=note, finished_at=at)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from uuid_utils import uuid7
 
+from core import clock
 from core.config import DATA, Config
 from core.errors import CheckFailed, DuebookError, EvidenceMissing, InputError
 from core.evaluation import contract as contracts
@@ -142,7 +142,7 @@ def actuation(source: Manifest, rows: pd.DataFrame) -> tuple[Manifest, tuple[Cri
     Paper section 3.5.
     """
     contract = contracts.load(ACTUATION)
-    run_id = str(uuid7())
+    run_id = clock.new_id()
     seen = int((rows["arm"].eq("C3") & rows["fired"].astype(bool)).sum())
     reads = f"Reads the triggered C3 executions of run {source.run_id}"
     try:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from core import config as configuration
+from core.acts.compact import list_file
 from core.config import Config
 from core.evaluation import contract as contracts
 from core.evaluation import run_files
 from core.ledger.run_store import register_run
 from core.ledger.store import open_workspace
-from core.ledger.trace_tail import list_segment
 from core.records.run import Manifest, RunStatus
 from core.records.trace import ArmName, Boundary, EvidenceClass, Origin, RecordView, Trace
 from core.traces.writer import write_part
@@ -99,14 +99,5 @@ def build(home: Path, traces: Sequence[Trace] = (), runs: Sequence[Manifest] = (
             for run in runs:
                 register_run(tx, run)
             for s in segments:
-                list_segment(
-                    tx,
-                    path=s.path.relative_to(settings.home).as_posix(),
-                    rows=s.rows,
-                    sha256=s.sha256,
-                    min_id=s.min_id,
-                    max_id=s.max_id,
-                    evidence_class=EvidenceClass(s.evidence_class),
-                    run_id=s.run_id,
-                )
+                list_file(tx, settings, s)
     return settings

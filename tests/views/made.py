@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from core.acts.compact import list_file
 from core.config import Config, load
 from core.ledger.store import open_workspace
-from core.ledger.trace_tail import append, list_segment
-from core.records.trace import EvidenceClass, Step, StepName, StepStatus, Trace
+from core.ledger.trace_tail import append
+from core.records.trace import Step, StepName, StepStatus, Trace
 from core.traces.writer import SegmentFile, write_part
 
 TEXTS = (
@@ -121,17 +122,7 @@ def store_of(home: Path, listed: Iterable[Trace], tail: Iterable[Trace] = ()) ->
 
 def list_part(tx: Any, config: Config, part: SegmentFile, tail_through: str | None = None) -> None:
     """List one part in the store."""
-    list_segment(
-        tx,
-        path=part.path.relative_to(config.home).as_posix(),
-        rows=part.rows,
-        sha256=part.sha256,
-        min_id=part.min_id,
-        max_id=part.max_id,
-        evidence_class=EvidenceClass(part.evidence_class),
-        run_id=part.run_id,
-        tail_through=tail_through,
-    )
+    list_file(tx, config, part, tail_through)
 
 
 def altered(path: Path) -> None:
