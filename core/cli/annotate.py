@@ -1,6 +1,6 @@
 """`annotate KIND ID --label L`: a remark on a trace, case, run or record; a correction names what it replaces.
 
-A reason is stored as it was given, also where it quotes characters that a terminal would obey: no command prints them.
+A reason is stored as it was given; characters in it that a terminal would obey are printed as their number.
 """
 
 from __future__ import annotations

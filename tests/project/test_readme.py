@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from core import config
+from core.acts.prepare import prepare
 from core.cli import base
 from core.config import ROOT
 from pages import PAGES
@@ -60,6 +63,38 @@ def test_every_command_in_code_is_understood(document: Path) -> None:
         # A command that is only named has no arguments; one that is shown whole must parse.
         if len(argv) > 1 and not argv[1].startswith("["):
             base.build_parser(name).parse_args(argv)
+
+
+EXAMPLES = commands(README.split("\nExamples for the demo workspace;", 1)[1].split("\n## ", 1)[0])
+ASK_THE_MODEL = [["evidence", "verify", "--rerun", "3"], ["evaluate", "controlled", "--limit", "2"]]
+"""Minutes on two cores; the tests of the evaluation run them."""
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a demo workspace with the shipped evidence in it."""
+    home = tmp_path_factory.mktemp("readme") / "workspace-demo"
+    prepare(config.load(home, {**os.environ, "DUEBOOK_USER": "tester"}))  # the user that every test acts as
+    return home
+
+
+@pytest.mark.parametrize("argv", [e for e in EXAMPLES if e not in ASK_THE_MODEL], ids=" ".join)
+def test_every_example_does_what_it_is_shown_for(
+    argv: list[str], workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = {}
+    if "--out" in argv:
+        at = argv.index("--out") + 1
+        written = {argv[at]: tmp_path / argv[at]}
+        argv = [*argv[:at], str(written[argv[at]]), *argv[at + 1 :]]
+    assert base.main(["--home", str(workspace), *argv]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 1
+    assert [path for path in written.values() if path.stat().st_size == 0] == []
+
+
+def test_there_is_an_example_of_every_command_with_arguments() -> None:
+    assert {e[0] for e in EXAMPLES} >= {"criteria", "evidence", "export", "evaluate", "annotate", "score", "sql"}
+    assert [e for e in ASK_THE_MODEL if e not in EXAMPLES] == []
 
 
 def test_the_search_for_commands_finds_them() -> None:
