@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from threading import get_ident
-from typing import BinaryIO
 
 from core.cli.base import Result, Subparsers, progress
 from core.config import Config
 from core.errors import InputError
+from core.files import write_whole
 from core.records.filter import Filter
 from core.views.read.export import ExportFormat, export
 from core.views.read.traces import field_names
@@ -47,7 +44,8 @@ def run(args: argparse.Namespace, config: Config) -> Result:
             rows = export(snapshot, chosen, args.format, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         else:
-            rows = _to_file(Path(args.out), lambda file: export(snapshot, chosen, args.format, file))
+            with write_whole(Path(args.out)) as file:
+                rows = export(snapshot, chosen, args.format, file)
         document = {
             "out": args.out, "format": args.format, "rows": rows, "filter": chosen.tokens(), "as_of": snapshot.as_of,
             "left_out": list(snapshot.problems),
@@ -55,21 +53,3 @@ def run(args: argparse.Namespace, config: Config) -> Result:
     if to_stdout:
         return Result(document, "")
     return Result(document, f"{rows:,} executions written to {args.out} (as of entry {snapshot.as_of})")
-
-
-def _to_file(path: Path, write: Callable[[BinaryIO], int]) -> int:
-    """Write a file whole or not at all; an existing one is replaced."""
-    if path.is_symlink() or path.is_dir() or not path.name or (path.exists() and not path.is_file()):
-        raise InputError("The output is not a regular file.", where=str(path), next_step="Name another file.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            rows = write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as e:
-        raise InputError(f"The export cannot be written: {e.strerror or e}.", where=str(path)) from e
-    finally:
-        temporary.unlink(missing_ok=True)
-    return rows

@@ -131,7 +131,15 @@ def test_an_altered_trace_file_is_named_everywhere_and_none_of_its_rows_is_serve
     [
         (["--filter", "nope:eq:1", "--out", "x"], "The filter 'nope:eq:1' names 'nope', which is not a column here."),
         (["--filter", "seed:eq:x", "--out", "x"], "The filter on seed compares a whole number with 'x'"),
-        (["--out", "/nowhere/x"], "The export cannot be written: No such file or directory."),
+        (["--out", "/nowhere/x"], "The output cannot be written: No such file or directory."),
+        (["--out", "/proc/x"], "The output cannot be written: "),
+        (["--out", "n" * 300], "The output cannot be written: File name too long."),
+        (["--out", "folder"], "The output is a folder, not a file. (folder) Name a file"),
+        (["--out", "folder/.."], "The output has no file's name."),
+        (["--out", ""], "The output has no file's name."),
+        (["--out", "a\x00b"], "The output has no file's name."),
+        (["--out", "file/x"], "The output cannot be written: Not a directory."),
+        (["--out", "link"], "The output is not a regular file."),
         (["--json", "--out", "-"], "--json answers on standard output, where --out - writes the export: give a file."),
     ],
 )  # fmt: skip
@@ -140,6 +148,13 @@ def test_export_refuses_in_one_sentence(
     words: list[str], sentence: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "link").symlink_to("file")
+    before = sorted(p for p in tmp_path.rglob("*") if home not in p.parents)
     assert main(["export", "traces", "--home", str(home), *words]) == 2
-    assert sentence in capsys.readouterr().err
-    assert not (tmp_path / "x").exists()
+    said = capsys.readouterr()
+    assert sentence in said.err
+    assert (said.err.count("\n"), said.out.count("\n")) == (1, 1 if "--json" in words else 0)
+    assert sorted(p for p in tmp_path.rglob("*") if home not in p.parents) == before
+    assert (tmp_path / "file").read_text() == "kept"
