@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from core.errors import ViewError
-from core.records.base import Noun
+from core.errors import ViewError, quoted
+from core.records.base import EVENT_BYTES, Noun, text_problem
+
+TERMS = 200
+"""A filter has at most so many comparisons: DuckDB took 20 GB to plan 10,000 of them."""
 
 
 class FilterOp(StrEnum):
@@ -63,23 +66,26 @@ class Filter(Noun):
 
         Raises
         ------
-        ViewError : an unknown field or operator, a token without three parts, NUL in a value.
+        ViewError : an unknown field or operator, a token without three parts, more terms than `TERMS`, a value
+            that no stored text could hold.
         """
         known = set(fields)
-        terms = []
+        terms: list[FilterTerm] = []
         for token in tokens:
+            if len(terms) == TERMS:
+                raise ViewError(f"A filter has at most {TERMS} comparisons.", next_step="Take some away.")
             field, _, rest = token.partition(":")
             op, colon, value = rest.partition(":")
             if not colon:
-                raise ViewError(f"The filter {token!r} is not field:op:value.")
+                raise ViewError(f"The filter {quoted(token)} is not field:op:value.")
             if field not in known:
-                raise ViewError(f"The filter {token!r} names {field!r}, which is not a column here.")
+                raise ViewError(f"The filter {quoted(token)} names {quoted(field)}, which is not a column here.")
             if op not in FilterOp.__members__.values():
-                raise ViewError(f"The filter {token!r} uses {op!r}; allowed are {', '.join(FilterOp)}.")
-            if "\x00" in value:
-                raise ViewError("A filter value holds a NUL character.")
+                raise ViewError(f"The filter {quoted(token)} uses {quoted(op)}; allowed are {', '.join(FilterOp)}.")
+            if value.strip() and (problem := text_problem(value, EVENT_BYTES)) is not None:
+                raise ViewError(f"A filter value {problem}.")
             if op == FilterOp.IS and value not in ("null", "set"):
-                raise ViewError(f"The filter {token!r} must end in null or set.")
+                raise ViewError(f"The filter {quoted(token)} must end in null or set.")
             terms.append(FilterTerm(field=field, op=FilterOp(op), value=value))
         return cls.of(terms)
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import duckdb
 
-from core.errors import ViewError
+from core.errors import ViewError, quoted
+from core.records.base import text_problem
 from core.views.catalog import VIEW_NAMES
 
 TEXT_BYTES = 100_000
@@ -37,8 +38,8 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     ------
     ViewError : says which part is refused.
     """
-    if "\x00" in sql or len(sql.encode(errors="replace")) > TEXT_BYTES or not _is_text(sql):
-        raise ViewError(f"A query is text of at most {TEXT_BYTES:,} bytes without a NUL character.")
+    if (problem := text_problem(sql, TEXT_BYTES)) is not None:
+        raise ViewError(f"The query {problem}.")
     try:
         statements = connection.extract_statements(sql)
     except duckdb.Error as e:
@@ -58,17 +59,12 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     named = {str(entry["key"]) for n in nodes for entry in (n.get("cte_map") or {}).get("map", [])}
     # A WITH name is one only inside its query; outside it might be a file's or a table's.
     if odd := sorted(n for n in named if not _NAME.fullmatch(n)):
-        raise ViewError(f"The WITH name {odd[0]!r} is not a plain word.")
+        raise ViewError(f"The WITH name {quoted(odd[0])} is not a plain word.")
     if taken := sorted(n for n in named if n.lower() in _tables(connection)):
-        raise ViewError(f"The WITH name {taken[0]!r} is the name of a table; take another.")
+        raise ViewError(f"The WITH name {quoted(taken[0])} is the name of a table; take another.")
     allowed = {n.lower() for n in named} | set(VIEW_NAMES)
     for node in nodes:
         _check_node(node, allowed)
-
-
-def _is_text(sql: str) -> bool:
-    """Return whether it can be written as UTF-8: an argument of other bytes cannot."""
-    return not any("\ud800" <= c <= "\udfff" for c in sql)
 
 
 def _check_node(node: dict[str, Any], allowed: set[str]) -> None:
@@ -76,7 +72,7 @@ def _check_node(node: dict[str, Any], allowed: set[str]) -> None:
     if kind == "BASE_TABLE":
         path = [str(p) for p in (node.get("qualified_name") or {}).get("path", [])] or [str(node.get("table_name"))]
         if path[-1].lower() not in allowed or not {p.lower() for p in path[:-1]} <= {"main", "memory"}:
-            raise ViewError(f"There is no view {'.'.join(path)!r}; there are {', '.join(VIEW_NAMES)}.")
+            raise ViewError(f"There is no view {quoted('.'.join(path))}; there are {', '.join(VIEW_NAMES)}.")
     elif kind == "TABLE_FUNCTION":
         name = str(node["function"].get("function_name", "")).lower()
         if name not in TABLE_FUNCTIONS:

@@ -77,6 +77,10 @@ class Snapshot:
         return table
 
     def _run(self, sql: str, values: Sequence[Any]) -> duckdb.DuckDBPyRelation:
+        try:
+            "".join(v for v in values if isinstance(v, str)).encode()
+        except UnicodeEncodeError as e:
+            raise ViewError("The question holds text that is not valid Unicode (a lone surrogate).") from e
         # Not `execute`: its result is copied once more on the way to Arrow.
         return self.cursor.sql(sql, params=list(values))
 

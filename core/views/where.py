@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from core.clock import parse_instant
-from core.errors import InputError, ViewError
+from core.errors import InputError, ViewError, quoted
 from core.records.filter import Filter, FilterOp, FilterTerm
 
 _SQL = {FilterOp.LT: "<", FilterOp.LE: "<=", FilterOp.GT: ">", FilterOp.GE: ">="}
@@ -59,7 +59,8 @@ def value_of(column: Column, text: str) -> Any:
     ------
     ViewError : the column cannot hold it.
     """
-    problem = f"The filter on {column.name} compares a {column.kind} with {text!r}"
+    a = "an" if column.kind is Kind.INSTANT else "a"
+    problem = f"The filter on {column.name} compares {a} {column.kind} with {quoted(text)}"
     if column.kind is Kind.FLAG:
         if text not in ("true", "false"):
             raise ViewError(f"{problem}; write true or false.")
@@ -101,7 +102,7 @@ def condition(chosen: Filter, columns: Mapping[str, Column]) -> tuple[str, list[
     for term in chosen.terms:
         column = columns.get(term.field)
         if column is None:
-            raise ViewError(f"The filter {term.token!r} names {term.field!r}, which is not a column here.")
+            raise ViewError(f"The filter {quoted(term.token)} names {quoted(term.field)}, which is not a column here.")
         if term.op is FilterOp.EQ:
             any_of.setdefault(term.field, []).append(value_of(column, term.value))
         else:
@@ -118,16 +119,18 @@ def _comparison(column: Column, term: FilterTerm) -> tuple[str, list[Any]]:
     name = column.name
     if term.op is FilterOp.IS:
         if term.value not in ("null", "set"):
-            raise ViewError(f"The filter {term.token!r} must end in null or set.")
+            raise ViewError(f"The filter {quoted(term.token)} must end in null or set.")
         return f"{name} IS {'NOT ' if term.value == 'set' else ''}NULL", []
     if term.op is FilterOp.CONTAINS:
         if column.kind not in (Kind.TEXT, Kind.NESTED):
-            raise ViewError(f"The filter {term.token!r} searches {name}, which is a {column.kind} and not a text.")
+            raise ViewError(
+                f"The filter {quoted(term.token)} searches {name}, which is of kind {column.kind}, no text."
+            )
         return f"{name} ILIKE ? ESCAPE '\\'", [f"%{_escaped(term.value)}%"]
     if term.op is FilterOp.NE:
         return f"{name} IS DISTINCT FROM ?", [value_of(column, term.value)]
     if column.kind in (Kind.FLAG, Kind.NESTED):
-        raise ViewError(f"The filter {term.token!r} orders {name}, which has no order.")
+        raise ViewError(f"The filter {quoted(term.token)} orders {name}, which has no order.")
     return f"{name} {_SQL[term.op]} ?", [value_of(column, term.value)]
 
 

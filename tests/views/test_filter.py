@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +19,7 @@ from core.errors import ViewError
 from core.records.filter import Filter, FilterOp, FilterTerm
 from core.records.trace import Trace
 from core.traces.dataset import from_row
+from core.views.read import runs
 from core.views.read.export import export
 from core.views.read.traces import (
     Sort,
@@ -26,9 +27,11 @@ from core.views.read.traces import (
     count,
     facets,
     field_names,
+    find_id,
     list_columns,
     list_traces,
     neighbours,
+    one_trace,
     totals,
 )
 from core.views.views import Snapshot, Views
@@ -137,10 +140,10 @@ def test_an_export_holds_exactly_the_filtered_rows(views: Views, rows: list[Trac
         ("fired:eq:yes", "The filter on fired compares a flag with 'yes'; write true or false."),
         ("fired:gt:true", "The filter 'fired:gt:true' orders fired, which has no order."),
         ("steps:gt:a", "The filter 'steps:gt:a' orders steps, which has no order."),
-        ("score:contains:1", "The filter 'score:contains:1' searches score, which is a number and not a text."),
+        ("score:contains:1", "The filter 'score:contains:1' searches score, which is of kind number, no text."),
         (
             "created_at:gt:2026-01-01",
-            "The filter on created_at compares a instant with '2026-01-01'; write RFC 3339 with an offset, like"
+            "The filter on created_at compares an instant with '2026-01-01'; write RFC 3339 with an offset, like"
             " 2026-12-04T09:00:00Z.",
         ),
     ],
@@ -153,6 +156,110 @@ def test_a_value_its_column_cannot_hold_is_refused_in_one_sentence(
         with pytest.raises(ViewError) as refused:
             question()
         assert refused.value.message == sentence
+
+
+MEGABYTE = "9" * 2**20
+REFUSED = {
+    "NUL": (["event_text:eq:a\x00b"], "A filter value holds a NUL character."),
+    "NUL in a field": (["arm\x00:eq:C0"], "which is not a column here."),
+    "surrogate": (["event_text:contains:\ud800"], "A filter value is not valid Unicode (a lone surrogate)."),
+    "surrogate in a field": (["\udcff:eq:1"], "which is not a column here."),
+    "megabyte": ([MEGABYTE], "is not field:op:value."),
+    "megabyte and more": ([f"event_text:eq:{MEGABYTE}1"], "is 1,048,577 bytes long; at most 1,048,576 are taken."),
+    "megabyte of a field": ([f"{MEGABYTE}:eq:1"], "which is not a column here."),
+    "megabyte of an operator": ([f"arm:{MEGABYTE}:1"], "allowed are eq, ne, lt, le, gt, ge, contains, is."),
+    "megabyte is null": ([f"arm:is:{MEGABYTE}"], "must end in null or set."),
+    "megabyte of digits": ([f"seed:eq:{MEGABYTE}"], "write a whole number."),
+    "megabyte of a number": ([f"score:lt:{MEGABYTE}"], "it is beyond what the column holds."),
+    "megabyte of an instant": ([f"created_at:lt:{MEGABYTE}"], "like 2026-12-04T09:00:00Z."),
+    "megabyte of a flag": ([f"fired:eq:{MEGABYTE}"], "write true or false."),
+    "megabyte in order": ([f"fired:gt:{MEGABYTE}"], "orders fired, which has no order."),
+    "right to left field": (["\u202earm:eq:C0"], "The filter '\\u202earm:eq:C0' names '\\u202earm', which"),
+    "injected field": (["arm'; DROP TABLE trace_tail; --:eq:1"], "which is not a column here."),
+    "unknown column": (["nope:eq:1"], "The filter 'nope:eq:1' names 'nope', which is not a column here."),
+    "huge whole": ([f"seed:eq:{'9' * 400}"], "it is beyond what the column holds."),
+    "infinite": (["score:lt:inf"], "it is beyond what the column holds."),
+    "minus infinite": (["score:gt:-Infinity"], "it is beyond what the column holds."),
+    "infinite instant": (["created_at:lt:infinity"], "like 2026-12-04T09:00:00Z."),
+    "year 10000": (["created_at:lt:10000-01-01T00:00:00Z"], "like 2026-12-04T09:00:00Z."),
+    "year 0": (["created_at:gt:0000-01-01T00:00:00Z"], "like 2026-12-04T09:00:00Z."),
+    "before year 1 in UTC": (["created_at:gt:0001-01-01T00:00:00+14:00"], "like 2026-12-04T09:00:00Z."),
+    "after year 9999 in UTC": (["created_at:lt:9999-12-31T23:59:59-12:00"], "like 2026-12-04T09:00:00Z."),
+    "10,000 terms": ([f"seed:ne:{n}" for n in range(10_000)], "A filter has at most 200 comparisons."),
+    "10,000 times one": (["seed:is:set"] * 10_000, "A filter has at most 200 comparisons."),
+}
+
+
+@pytest.mark.parametrize(("tokens", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_a_hostile_address_is_answered_with_one_short_sentence(
+    snapshot: Snapshot, tokens: list[str], sentence: str
+) -> None:
+    questions: list[Callable[[Filter], Any]] = [
+        lambda by: list_traces(snapshot, by),
+        lambda by: totals(snapshot, by),
+        lambda by: count(snapshot, by),
+        lambda by: facets(snapshot, by, "arm"),
+        lambda by: neighbours(snapshot, by, "x"),
+        lambda by: export(snapshot, by, "csv", io.BytesIO()),
+    ]
+    for question in questions:
+        with pytest.raises(ViewError) as refused:
+            question(Filter.parse(tokens, field_names()))
+        assert sentence in str(refused.value)
+        assert len(str(refused.value)) < 300
+        assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "event_text:eq:\U0001f986\u200d\U0001f986",
+        "event_text:contains:\u202e\u05d0",
+        "event_text:ne:\u202e\u05d0",
+        "event_text:eq:'; DROP TABLE trace_tail; --",
+        "event_text:ne:' OR 1=1 --",
+        "event_text:contains:%",
+        "event_text:contains:?",
+        "event_text:eq:a\nb",
+        "event_text:eq: ",
+        "event_text:eq:",
+        f"event_text:ne:{MEGABYTE}",
+        f"event_text:contains:{MEGABYTE}",
+        "seed:le:9223372036854775807",
+        "seed:gt:-9223372036854775808",
+        "score:lt:1e308",
+        "score:gt:1e-400",
+        "created_at:gt:0001-01-01T00:00:00Z",
+        "created_at:le:9999-12-31T23:59:59.999999Z",
+    ],
+    ids=lambda token: token[:30],
+)
+def test_an_odd_value_selects_what_it_says(snapshot: Snapshot, rows: list[Trace], token: str) -> None:
+    by = Filter.parse([token], field_names())
+    expected = chosen([plain_row(t) for t in rows], by)
+    assert count(snapshot, by) == len(expected)
+    assert [r["trace_id"] for r in list_traces(snapshot, by, Sort("trace_id"), limit=1000).answer.rows()] == in_order(
+        expected, "trace_id", descending=True
+    )
+
+
+@pytest.mark.parametrize("text", [MEGABYTE, "\ud800", "a\x00b", "\u202e", "'; DROP TABLE trace_tail; --", "\n"])
+def test_a_hostile_id_order_or_token_is_refused_in_one_short_sentence(snapshot: Snapshot, text: str) -> None:
+    questions: list[Callable[[], Any]] = [
+        lambda: one_trace(snapshot, text),
+        lambda: Sort.parse(text),
+        lambda: Sort.parse(f"{text}:asc"),
+        lambda: list_traces(snapshot, Filter(), after=text),
+        lambda: list_traces(snapshot, Filter(), names=[text]),
+        lambda: facets(snapshot, Filter(), text),
+        lambda: runs.run(snapshot, text),
+    ]
+    for question in questions:
+        with pytest.raises(ViewError) as refused:
+            question()
+        assert len(str(refused.value)) < 300
+        assert str(refused.value).isprintable()
+    assert find_id(snapshot, text) is None
 
 
 def test_names_that_are_not_columns_never_reach_the_sql(snapshot: Snapshot) -> None:

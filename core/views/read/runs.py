@@ -5,7 +5,7 @@ Promise: nothing here pools runs, so nothing pools classes, origins or contracts
 
 from __future__ import annotations
 
-from core.errors import ViewError
+from core.errors import ViewError, quoted
 from core.views.answer import Answer
 from core.views.views import Snapshot
 
@@ -31,7 +31,7 @@ def run(snapshot: Snapshot, run_id: str) -> Answer:
     """
     answer = snapshot.ask("run", "SELECT * FROM run WHERE run_id = ?", [run_id])
     if answer.table.num_rows == 0:
-        raise ViewError(f"There is no run {run_id!r} here.", next_step="Pick one of the list.")
+        raise ViewError(f"There is no run {quoted(run_id)} here.", next_step="Pick one of the list.")
     return answer
 
 

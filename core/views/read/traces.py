@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import Any
 
 from core.clock import format_instant, parse_instant
-from core.errors import InputError, ViewError
+from core.errors import InputError, ViewError, quoted
+from core.records.base import NAME_BYTES, text_problem
 from core.records.filter import Filter
 from core.records.trace import Trace
 from core.traces.dataset import ARROW_SCHEMA, from_row
@@ -53,7 +54,7 @@ class Sort:
         """
         name, _, direction = text.partition(":")
         if direction not in ("asc", "desc"):
-            raise ViewError(f"The order {text!r} is not field:asc or field:desc.")
+            raise ViewError(f"The order {quoted(text)} is not field:asc or field:desc.")
         return cls(name, direction == "desc").checked()
 
     def checked(self) -> Sort:
@@ -65,7 +66,7 @@ class Sort:
         """
         column = column_map().get(self.field)
         if column is None or column.kind is Kind.NESTED:
-            raise ViewError(f"The order names {self.field!r}, which cannot be sorted by.")
+            raise ViewError(f"The order names {quoted(self.field)}, which cannot be sorted by.")
         return self
 
     @property
@@ -185,7 +186,7 @@ def list_traces(
 def _checked_names(names: Iterable[str], *also: str) -> list[str]:
     wanted = list(dict.fromkeys([*names, *also]))
     if unknown := [n for n in wanted if n not in column_map()]:
-        raise ViewError(f"There is no column {', '.join(unknown)} here.")
+        raise ViewError(f"There is no column {quoted(', '.join(unknown))} here.")
     return wanted
 
 
@@ -269,7 +270,9 @@ def one_trace(snapshot: Snapshot, trace_id: str) -> Trace:
     """
     rows = snapshot.ask(VIEW, f"SELECT {_STORED} FROM trace WHERE trace_id = ? LIMIT 1", [trace_id]).rows()
     if not rows:
-        raise ViewError(f"There is no execution {trace_id!r} here.", next_step="Check the id, or clear the filter.")
+        raise ViewError(
+            f"There is no execution {quoted(trace_id)} here.", next_step="Check the id, or clear the filter."
+        )
     return from_row(rows[0])
 
 
@@ -372,7 +375,7 @@ def find_id(snapshot: Snapshot, text: str) -> Found | None:
     ViewError : several ids begin with the text.
     """
     text = text.strip()
-    if not text or "\x00" in text:
+    if text_problem(text, NAME_BYTES) is not None:
         return None
     # The ids that row groups are ordered by come first: a pasted one is found without a scan.
     found = _look_up(snapshot, text, _LOOKED_UP[:2])
@@ -383,7 +386,9 @@ def find_id(snapshot: Snapshot, text: str) -> Found | None:
             return f
     ids = sorted({f.id for f in found})
     if len(ids) > 1:
-        raise ViewError(f"Several ids begin with {text!r} ({', '.join(ids[:2])}, ...).", next_step="Paste more of it.")
+        raise ViewError(
+            f"Several ids begin with {quoted(text)} ({', '.join(ids[:2])}, ...).", next_step="Paste more of it."
+        )
     return found[0] if found else None
 
 
