@@ -34,18 +34,19 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is answered by whoever asked
     order = json.load(sys.stdin)
     try:
-        answer = _answer(config.load(order["home"]), order["sql"], order["rows"], order["seconds"])
+        answer = json.dumps(_answer(config.load(order["home"]), order["sql"], order["rows"], order["seconds"]))
     except DuebookError as e:
-        answer = {"error": e.as_dict()}
-    json.dump(answer, sys.stdout)
+        answer = json.dumps({"error": e.as_dict()})
+    except MemoryError:
+        answer = json.dumps({"error": _too_large().as_dict()})
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    sys.stdout.write(answer)
 
 
 def _answer(settings: Config, sql: str, rows: int, seconds: float) -> dict[str, Any]:
     with closing(Views(settings, memory=MEMORY)) as views, views.snapshot() as snapshot:
         _limit(seconds)
-        answer = answer_of(snapshot.cursor, sql, rows)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        return answer | {"left_out": snapshot.problems}
+        return answer_of(snapshot.cursor, sql, rows) | {"left_out": snapshot.problems}
 
 
 def _limit(seconds: float) -> None:
@@ -67,9 +68,13 @@ def answer_of(cursor: duckdb.DuckDBPyConnection, sql: str, limit: int) -> dict[s
         check(cursor, sql)
         return _run(cursor, sql, limit)
     except (duckdb.OutOfMemoryException, MemoryError) as e:
-        raise ViewError(f"The query needs more than {MEMORY} of memory.", next_step="Ask for less.") from e
+        raise _too_large() from e
     except duckdb.Error as e:
         raise ViewError(first_line(e)) from e
+
+
+def _too_large() -> ViewError:
+    return ViewError(f"The query needs more than {MEMORY} of memory.", next_step="Ask for less.")
 
 
 def _run(cursor: duckdb.DuckDBPyConnection, sql: str, limit: int) -> dict[str, Any]:
