@@ -204,7 +204,7 @@ def test_no_with_name_opens_a_table_outside_its_query(asked: Views, plain: duckd
     "sql",
     [
         "SELECT count(*) FROM range(10000000000) a, range(1000000) b",
-        "SELECT list_sum(list_transform(range(30000000), lambda x: sqrt(x) + sin(x)))",  # one step, deaf to interrupts
+        "SELECT len(list_sort(range(20000000)))",  # one step while planning: an interrupt is not seen, an answer comes
     ],
 )
 def test_a_query_that_takes_too_long_is_stopped(config: Config, sql: str) -> None:
