@@ -18,6 +18,7 @@ from typing import Any
 
 from core.acts import prepared
 from core.acts.prepared import PREPARED
+from core.backbone.base import State
 from core.backbone.load import load
 from core.config import Config
 from core.errors import ConfigError, DuebookError, EvidenceMissing
@@ -255,8 +256,11 @@ def _no_console(home: Path) -> Iterator[None]:
 
 
 def _convert_backbone(config: Config, report: Report) -> tuple[str | None, str | None]:
-    report("Making the frozen backbone ready (about a minute, once) ...")
+    said = {
+        State.CONVERTING: "Making the frozen backbone ready (about a minute, once) ...",
+        State.LOADING: "Reading the frozen backbone's weights ...",
+    }
     try:
-        return load(config.backbone, config).identity.name, None
+        return load(config.backbone, config).prepare(lambda state: report(said[state])).name, None
     except DuebookError as e:
         return None, str(e)

@@ -139,6 +139,15 @@ class CachedBackbone:
             self.cache.put(key, output)
         return output
 
+    def prepare(self, progress: convert.Progress = lambda _: None) -> Identity:
+        """Make the model's files ready, weights not read; nothing is told where they are ready already.
+
+        Raises
+        ------
+        MissingPackage, ModelError : the weights cannot be had.
+        """
+        return self._files(progress).identity
+
     def warm(self, progress: convert.Progress = lambda _: None) -> State:
         """Load the weights ahead of the first question; fit for a background thread.
 

@@ -36,7 +36,7 @@ def _verify(args: argparse.Namespace, config: Config) -> Result:
 
     if args.rerun < 0:
         raise InputError(f"--rerun takes a number of executions, not {args.rerun}.")
-    found = verify(config, args.rerun)
+    found = verify(config, args.rerun, report=progress)
     word = {True: "ok", False: "FAILED", None: "note"}
     lines = [f"{word[c.ok]:6}  {c.sentence}" for c in found.checks]
     lines.append("The evidence verifies." if found.ok else "The evidence does NOT verify.")

@@ -44,7 +44,7 @@ def frozen_files(evidence: Path = EVIDENCE) -> dict[str, str]:
 
 
 def freeze(paths: Iterable[Path], actor: str, evidence: Path = EVIDENCE, root: Path = ROOT) -> list[Freeze]:
-    """Freeze files, or all case files below a folder.
+    """Freeze files, or all case files below a folder: all of them or none.
 
     Raises
     ------
@@ -52,12 +52,14 @@ def freeze(paths: Iterable[Path], actor: str, evidence: Path = EVIDENCE, root: P
     LedgerCorrupt : the evidence ledger does not verify; nothing is frozen.
     """
     files = {name: digest for path in paths for name, digest in _named(path, root).items()}
-    known, ledger, done = frozen_files(evidence), EvidenceLedger(evidence), []
-    for name, digest in sorted(files.items()):
-        before = known.get(name)
-        if before != digest:
-            ledger.append(EntryKind.EVIDENCE_FROZEN, EvidenceFrozen(file=name, sha256=digest), f"file:{name}", actor)
-        done.append(Freeze(name, digest, before, before != digest))
+    known = frozen_files(evidence)
+    done = [Freeze(name, digest, known.get(name), known.get(name) != digest) for name, digest in sorted(files.items())]
+    told = [
+        (EntryKind.EVIDENCE_FROZEN, EvidenceFrozen(file=f.file, sha256=f.sha256), f"file:{f.file}")
+        for f in done
+        if f.added
+    ]
+    EvidenceLedger(evidence).append_all(told, actor)
     return done
 
 

@@ -377,8 +377,7 @@ class _Execution:
         parts = list(self.parts.values())
         if not self.plan.complete:
             return _end(self.config, self.store, self.run, RunStatus.PARTIAL, parts, None)
-        finished = self.run.model_copy(update={"finished_at": clock.now()})
-        diagnostic, _ = summary.actuation(finished, run_files.read_rows(self.folder))
+        diagnostic, _ = summary.actuation(self.run, run_files.read_rows(self.folder))
         beside = run_folder(self.config, diagnostic.evidence_class, diagnostic.run_id)
         summary.write_actuation(beside, diagnostic, self.run)
         return _end(self.config, self.store, self.run, RunStatus.COMPLETE, parts, None, diagnostic)

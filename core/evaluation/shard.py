@@ -29,7 +29,7 @@ from core.controller.trail import with_hash_after
 from core.evaluation import episodes as source
 from core.evaluation.child import Message, serve
 from core.evaluation.episodes import Episode
-from core.ledger.record_store import read_records, write_records
+from core.ledger.record_store import read_all_records, write_records
 from core.ledger.store import Store, open_store
 from core.records.record import Record
 from core.records.trace import ArmName, Boundary, EvidenceClass, StepName, StepTime, Trace
@@ -182,11 +182,12 @@ def answer_shard(
     backbone, permutation = tools.backbone, source.permutation(shard.seed, source.episodes(shard.seed))
     arm = _arms(tools, permutation)[shard.arm]
     traces = []
-    with store.read() as conn:
-        for e in facts.episodes(shard.seed):
-            records = read_records(conn, e.episode_id)
-            context = _context(e, shard, facts, tools, writing, opened_at, records, hash_before)
-            traces.append(respond(records, hear(e.operations, e.event), arm, backbone, context))
+    with store.read() as conn:  # one question a shard: 0.02 ms an episode; one question an episode took 0.6
+        stored = read_all_records(conn)
+    for e in facts.episodes(shard.seed):
+        records = stored.get(e.episode_id, [])
+        context = _context(e, shard, facts, tools, writing, opened_at, records, hash_before)
+        traces.append(respond(records, hear(e.operations, e.event), arm, backbone, context))
     at, start = clock.now(), time.perf_counter_ns()
     after = backbone.hash_weights()
     # Measured once for all of them: each execution carries its share, so that the times of a shard still add up.

@@ -141,6 +141,7 @@ def actuation(source: Manifest, rows: pd.DataFrame) -> tuple[Manifest, tuple[Cri
     ------
     Paper section 3.5.
     """
+    began = clock.now()
     contract = contracts.load(ACTUATION)
     run_id = clock.new_id()
     seen = int((rows["arm"].eq("C3") & rows["fired"].astype(bool)).sum())
@@ -164,6 +165,8 @@ def actuation(source: Manifest, rows: pd.DataFrame) -> tuple[Manifest, tuple[Cri
             "contract_sha256": contract.sha256,
             "planned": seen,
             "stored": seen,
+            "started_at": began,
+            "finished_at": clock.now(),
             "note": note,
             "amends": None,
         }

@@ -15,7 +15,7 @@ from core.config import ROOT, Config
 from core.errors import DuebookError
 from core.evaluation import frozen, manifest, rerun, run_files, ship, summary
 from core.evaluation.frozen import EVIDENCE
-from core.evaluation.plan import Setup
+from core.evaluation.plan import Report, Setup
 from core.hashing import sha256_file
 from core.ledger.evidence_ledger import EvidenceLedger
 from core.records.run import Manifest
@@ -54,28 +54,33 @@ def verify(
     evidence: Path = EVIDENCE,
     root: Path = ROOT,
     setup: Setup | None = None,
+    report: Report = lambda _: None,
 ) -> Verification:
     """Verify everything that was shipped.
 
     Parameters
     ----------
     count : executions of the latest run that are run again; 0: none.
+    report : told what is being looked at.
     """
-    report = EvidenceLedger(evidence).verify()
-    if not report.ok:
-        return Verification((Check("ledger", False, report.findings[0].sentence),))
-    head = f"{report.count} entries, head {report.hash}"
+    report("Walking the evidence ledger ...")
+    chain = EvidenceLedger(evidence).verify()
+    if not chain.ok:
+        return Verification((Check("ledger", False, chain.findings[0].sentence),))
+    head = f"{chain.count} entries, head {chain.hash}"
     checks = [Check("ledger", True, f"The evidence ledger's chain verifies: {head}.")]
-    checks += [Check("ledger", None, note) for note in report.notes]
+    checks += [Check("ledger", None, note) for note in chain.notes]
     checks.append(_freezes(evidence, root))
     shipped = ship.shipped_runs(evidence)
     checks += _leftovers(evidence, shipped)
     if not shipped:
         return Verification((*checks, Check("runs", None, "No run has been shipped.")))
     latest = max((r for r in shipped if shipped[r]["run_kind"] == summary.KIND), default=None)
-    for run_id, body in shipped.items():
+    for number, (run_id, body) in enumerate(shipped.items(), 1):
+        report(f"Counting run {run_id} anew ({number} of {len(shipped)}, {body['rows']:,} executions) ...")
         checks += _run(run_id, body, evidence, root, run_id == latest)
     if latest is not None and count > 0 and all(c.ok is not False for c in checks):
+        report(f"Running {count} executions again, past the cache ...")
         checks.append(_slice(config, evidence / "runs" / latest, count, setup or Setup()))
     return Verification(tuple(checks))
 

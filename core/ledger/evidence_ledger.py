@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -71,21 +71,50 @@ class EvidenceLedger:
         StoreError : the kind has no place here, or the body is not of it.
         LedgerCorrupt : the ledger does not verify; nothing is appended.
         """
-        if kind not in EVIDENCE_KINDS:
-            raise StoreError(f"An entry of kind {kind} has no place in the evidence ledger.")
-        text = canonical(body_json(kind, body)).decode()
+        return self.append_all([(kind, body, subject)], actor, identity, key)[0]
+
+    def append_all(
+        self,
+        told: Sequence[tuple[EntryKind, Body, str]],
+        actor: str,
+        identity: str = "asserted",
+        key: bytes | None = None,
+    ) -> list[Entry]:
+        """Append several entries in one write, or none, and move the head once.
+
+        Parameters
+        ----------
+        told : kind, body and subject of each entry, in order.
+        actor, identity, key : as for `append`.
+
+        Raises
+        ------
+        StoreError, LedgerCorrupt : as for `append`; nothing is appended.
+        """
+        texts = []
+        for kind, body, _ in told:
+            if kind not in EVIDENCE_KINDS:
+                raise StoreError(f"An entry of kind {kind} has no place in the evidence ledger.")
+            texts.append(canonical(body_json(kind, body)).decode())
+        if not told:
+            return []
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._locked() as file:
             walked, ledger_id = self._recovered(file)
+            lines: list[bytes] = []
             if walked.count == 0:
                 genesis = Genesis(ledger_class=LedgerClass.EVIDENCE, after=None)
                 first = canonical(body_json(EntryKind.GENESIS, genesis)).decode()
-                walked = _write(file, ledger_id, walked, EntryKind.GENESIS, first, "evidence", actor, identity)[1]
-            entry, walked = _write(file, ledger_id, walked, kind, text, subject, actor, identity)
+                walked = _add(lines, ledger_id, walked, EntryKind.GENESIS, first, "evidence", actor, identity)[1]
+            entries = []
+            for (kind, _, subject), text in zip(told, texts, strict=True):
+                entry, walked = _add(lines, ledger_id, walked, kind, text, subject, actor, identity)
+                entries.append(entry)
+            file.write(b"".join(lines))
             file.flush()
             os.fsync(file.fileno())
             self._write_head(HeadFile(ledger_id=ledger_id, count=walked.count, hash=walked.hash, at=now()).keyed(key))
-        return entry
+        return entries
 
     def entries(self) -> list[tuple[Entry, dict[str, Any]]]:
         """Return every entry with its parsed body, verified.
@@ -200,14 +229,21 @@ class EvidenceLedger:
             os.close(folder)
 
 
-def _write(
-    file: BinaryIO, ledger_id: str, walked: Walked, kind: EntryKind, body: str, subject: str, actor: str, identity: str
+def _add(
+    lines: list[bytes],
+    ledger_id: str,
+    walked: Walked,
+    kind: EntryKind,
+    body: str,
+    subject: str,
+    actor: str,
+    identity: str,
 ) -> tuple[Entry, Walked]:
     at = format_instant(now())
     bare = Entry(walked.count + 1, at, at, kind.value, actor, identity, subject, body, walked.hash, "")
     entry = replace(bare, hash=entry_hash(ledger_id, bare))
     values = {f: getattr(entry, f) for f in FIELDS} | {"body": json.loads(body), "ledger_id": ledger_id}
-    file.write(canonical(values) + b"\n")
+    lines.append(canonical(values) + b"\n")
     return entry, Walked(count=entry.seq, hash=entry.hash)
 
 

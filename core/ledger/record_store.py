@@ -6,7 +6,7 @@ Promise: what is read back equals what was written, in the order of writing. A n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sqlalchemy import ColumnElement, Connection, select
 
@@ -60,6 +60,14 @@ def read_records(conn: Connection, namespace: str) -> list[Record]:
     return _records(conn, record.c.namespace == namespace)
 
 
+def read_all_records(conn: Connection) -> dict[str, list[Record]]:
+    """Return the records of every namespace, each in the order of writing; a namespace without any is left out."""
+    found: dict[str, list[Record]] = {}
+    for namespace, read in _rows(conn):
+        found.setdefault(namespace, []).append(read)
+    return found
+
+
 def open_records(conn: Connection, namespace: str = WORKSPACE) -> list[Record]:
     """Return the records that are still active by state; expiry is judged against an event's instant by the caller."""
     return _records(conn, record.c.namespace == namespace, record.c.state == RecordState.ACTIVE.value)
@@ -94,6 +102,10 @@ def _change(tx: Tx, namespace: str, record_id: str, changes: dict[str, object]) 
 
 
 def _records(conn: Connection, *where: ColumnElement[bool]) -> list[Record]:
+    return [read for _, read in _rows(conn, *where)]
+
+
+def _rows(conn: Connection, *where: ColumnElement[bool]) -> Iterator[tuple[str, Record]]:
     condition, payload = text.alias(), text.alias()
     query = (
         select(record, condition.c.text.label("condition"), payload.c.text.label("payload"))
@@ -102,17 +114,18 @@ def _records(conn: Connection, *where: ColumnElement[bool]) -> list[Record]:
         .where(*where)
         .order_by(record.c.id)
     )
-    return [
-        Record(
-            record_id=row.record_id,
-            condition=Condition(text=row.condition),
-            payload=Payload(text=row.payload),
-            state=RecordState(row.state),
-            expires_at=row.expires_at,
-            supersedes=row.supersedes,
-            intention_id=row.intention_id,
-            written_step=row.written_step,
-            ended_step=row.ended_step,
+    for row in conn.execute(query):
+        yield (
+            row.namespace,
+            Record(
+                record_id=row.record_id,
+                condition=Condition(text=row.condition),
+                payload=Payload(text=row.payload),
+                state=RecordState(row.state),
+                expires_at=row.expires_at,
+                supersedes=row.supersedes,
+                intention_id=row.intention_id,
+                written_step=row.written_step,
+                ended_step=row.ended_step,
+            ),
         )
-        for row in conn.execute(query)
-    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.config import ROOT, load
-from core.errors import CheckFailed, EvidenceMissing, InputError
+from core.errors import CheckFailed, EvidenceMissing, InputError, StoreError
 from core.evaluation import amend, frozen, manifest, run_files, runs, ship, summary, verify
 from core.evaluation.claims import ClaimStatus
 from core.evaluation.plan import Plan, Setup
@@ -20,6 +20,8 @@ from core.evaluation.shard import Tools
 from core.evaluation.ship import ShipRefused
 from core.hashing import sha256_file
 from core.ledger.evidence_ledger import EvidenceLedger
+from core.ledger.kinds import EntryKind, EvidenceFrozen
+from core.ledger.ledger import HeadFile
 from core.ledger.run_store import get_run
 from core.ledger.run_store import runs as listed_runs
 from core.ledger.store import open_workspace
@@ -109,6 +111,8 @@ def test_the_diagnostic_is_a_run_of_its_own_and_stays_failed_where_it_fails(made
     found = summary.actuation_of(config, made.done.manifest)
     assert found is not None
     assert (found.kind, found.status, found.contract) == ("actuation", RunStatus.FAILED, "actuation")
+    assert found.finished_at is not None
+    assert made.done.manifest.started_at < found.started_at <= found.finished_at
     assert found.note == (
         f"Reads the triggered C3 executions of run {made.done.manifest.run_id}. "
         f"Agreement 0.000 of {found.stored // 2} episodes, required 0.80: not met. No claim rests on it."
@@ -172,6 +176,38 @@ def test_freezing_twice_adds_nothing_and_a_change_is_a_new_set(tmp_path: Path) -
     assert (again.added, again.before) == (True, first.sha256)
     assert frozen.frozen_files(evidence) == {"data/cases.jsonl": sha256_file(file)}
     assert len(EvidenceLedger(evidence).entries()) == 3
+
+
+def test_files_are_frozen_in_one_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, evidence = tmp_path / "project", tmp_path / "evidence"
+    (root / "data").mkdir(parents=True)
+    for name in "abc":
+        (root / "data" / f"{name}.jsonl").write_text(name)
+    heads: list[int] = []
+    write_head = EvidenceLedger._write_head
+
+    def counted(self: EvidenceLedger, head: HeadFile) -> None:
+        heads.append(head.count)
+        write_head(self, head)
+
+    monkeypatch.setattr(EvidenceLedger, "_write_head", counted)
+    assert [f.added for f in frozen.freeze([root / "data"], "person:tester", evidence, root)] == [True] * 3
+    assert heads == [4]  # the genesis entry and three files
+    assert EvidenceLedger(evidence).verify().ok
+    assert [f.added for f in frozen.freeze([root / "data"], "person:tester", evidence, root)] == [False] * 3
+    assert heads == [4]
+
+
+def test_an_append_of_several_entries_of_which_one_has_no_place_appends_none(tmp_path: Path) -> None:
+    ledger = EvidenceLedger(tmp_path)
+    good = EvidenceFrozen(file="a", sha256="0" * 64)
+    with pytest.raises(StoreError, match="has no place in the evidence ledger"):
+        ledger.append_all(
+            [(EntryKind.EVIDENCE_FROZEN, good, "file:a"), (EntryKind.RECORD_WRITTEN, good, "file:b")], "person:tester"
+        )
+    assert ledger.entries() == []
+    assert ledger.append_all([], "person:tester") == []
+    assert not ledger.path.exists()
 
 
 @pytest.mark.parametrize(
@@ -272,6 +308,16 @@ def test_a_shipping_killed_at_any_point_leaves_no_half_evidence(
     ship_it(world)
     assert verify_it(world).ok
     assert not list(world.evidence.glob(".shipping*"))
+
+
+def test_verifying_says_what_it_is_at(world: World) -> None:
+    run_id = ship_it(world).run_id
+    said: list[str] = []
+    found = verify.verify(load(world.home), 2, evidence=world.evidence, setup=world.setup, report=said.append)
+    assert found.ok
+    assert said[0] == "Walking the evidence ledger ..."
+    assert f"Counting run {run_id} anew (2 of 2, 40 executions) ..." in said
+    assert said[-1] == "Running 2 executions again, past the cache ..."
 
 
 def test_every_kind_of_damage_is_named(world: World) -> None:

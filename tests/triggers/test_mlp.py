@@ -219,6 +219,6 @@ def test_without_safetensors_the_command_to_run_is_named(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(MissingPackage) as e:
         mlp.load()
-    assert str(e.value) == "safetensors is not installed. Run `pip install -r requirements-models.txt`."
+    assert str(e.value) == "safetensors is not installed. Run `pip install -r requirements.txt`."
     row = registry.installed()[-1]
     assert (row.name, row.available, row.threshold, row.why_not) == ("mlp", False, None, str(e.value))

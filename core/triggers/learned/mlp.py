@@ -202,7 +202,7 @@ def _tensors(raw: bytes, path: Path) -> Mapping[str, Any]:
         from safetensors.numpy import load as parse
     except ImportError as e:
         raise MissingPackage(
-            "safetensors is not installed.", next_step="Run `pip install -r requirements-models.txt`."
+            "safetensors is not installed.", next_step="Run `pip install -r requirements.txt`."
         ) from e
     try:
         return parse(raw)
