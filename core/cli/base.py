@@ -31,7 +31,7 @@ from core import clock
 from core import config as configuration
 from core.acts.prepared import is_prepared
 from core.cli.document import to_json
-from core.cli.parser import Answered, CommandParser, UsageRefused
+from core.cli.parser import Answered, CommandParser, UsageRefused, cut
 from core.config import Config
 from core.errors import DuebookError, InputError, MissingPackage, spelled
 
@@ -140,6 +140,9 @@ def main(argv: Sequence[str]) -> int:
     except OSError as e:
         refused = _refused_by_the_system(e) or _unexpected(e, home)
         return _fail(refused, as_json, 2)
+    except UnicodeEncodeError as e:
+        not_text = any("\udc80" <= c <= "\udcff" for c in " ".join(argv))
+        return _fail(InputError("An argument is not valid UTF-8.") if not_text else _unexpected(e, home), as_json, 2)
     except Exception as e:  # the last door: whatever it is, the user gets a sentence and the operator a log
         return _fail(_unexpected(e, home), as_json, 2)
     if result.already_said:
@@ -169,7 +172,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if name is not None and name not in GROUPS:
         near = difflib.get_close_matches(name, GROUPS, n=1)
         hint = f"Did you mean `{near[0]}`?" if near else f"Commands: {', '.join(GROUPS)}."
-        raise UsageRefused(f"There is no command {name!r}.", next_step=hint)
+        raise UsageRefused(f"There is no command {cut(repr(name))}.", next_step=hint)
     parser = build_parser(name)
     if name is None and not {"-h", "--help", "--version"} & set(argv):
         raise UsageRefused("No command was named.", next_step=f"Commands: {', '.join(GROUPS)}.")
@@ -178,7 +181,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         called = parser.innermost(args)
         is_option = unknown[0].startswith("-")
         raise UsageRefused(
-            f"{called.prog}: there is no {'option' if is_option else 'further argument'} {unknown[0]!r}.",
+            f"{called.prog}: there is no {'option' if is_option else 'further argument'} {cut(repr(unknown[0]))}.",
             next_step=f"Options: {', '.join(called.options())}." if is_option else f"See `{called.prog} --help`.",
         )
     return args

@@ -13,6 +13,11 @@ from typing import Any, NoReturn
 from core.errors import InputError
 
 
+def cut(text: str, limit: int = 60) -> str:
+    """Return the text, cut where it is long: what was mistyped is recognised by its beginning."""
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
 class UsageRefused(InputError):
     """The command line itself cannot be understood."""
 
@@ -57,19 +62,21 @@ class CommandParser(argparse.ArgumentParser):
         ------
         UsageRefused : always.
         """
-        message = re.sub(r"invalid int value: (.*)", r"\1 is not a whole number", message)
+        message = re.sub(r"invalid int value: (.*)", r"\1 is not a whole number", message, flags=re.S)
         known = [
             f"{a.metavar} is one of {', '.join(map(str, a.choices))}."
             for a in self._actions
             if a.choices and a.metavar and not a.option_strings and message.startswith("the following arguments")
         ]
-        raise UsageRefused(f"{self.prog}: {message}.", next_step=" ".join([*known, f"See `{self.prog} --help`."]))
+        raise UsageRefused(
+            f"{self.prog}: {cut(message, 400)}.", next_step=" ".join([*known, f"See `{self.prog} --help`."])
+        )
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         # argparse's own sentence shows the choices as Python values, and differently from version to version.
         if action.choices is not None and value not in action.choices:
             known = ", ".join(map(str, action.choices))
-            raise argparse.ArgumentError(action, f"{value!r} is not one of {known}")
+            raise argparse.ArgumentError(action, f"{cut(repr(value))} is not one of {known}")
 
     def innermost(self, args: argparse.Namespace) -> CommandParser:
         """Return the parser of the command that was named: this one, or one below it."""

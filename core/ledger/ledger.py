@@ -41,6 +41,8 @@ __all__ = [
     "verify",
 ]
 
+HEAD_BYTES = 10_000
+"""No head is longer."""
 FINDINGS_KEPT = 100
 """Differences listed in a report; the rest is counted."""
 
@@ -153,14 +155,22 @@ def read_head(path: Path) -> HeadFile:
     ------
     InputError : there is no such file, or it is not a head.
     """
+    make_one = "Make one with `python -m core ledger head --json`."
     try:
-        return HeadFile.model_validate_json(path.read_bytes())
+        if path.exists() and not path.is_file():  # a device or a pipe may never end
+            raise InputError("The head file is no regular file.", where=str(path), next_step=make_one)
+        with path.open("rb") as file:
+            data = file.read(HEAD_BYTES + 1)
     except OSError as e:
-        raise InputError("The head file cannot be read.", where=str(path)) from e
-    except ValidationError as e:
-        raise refusal(
-            e, InputError, where=str(path), next_step="Make one with `python -m core ledger head --json`."
+        raise InputError(
+            f"The head file cannot be read: {e.strerror or e}.", where=str(path), next_step=make_one
         ) from e
+    if len(data) > HEAD_BYTES:
+        raise InputError(f"The head file is longer than {HEAD_BYTES:,} bytes.", where=str(path), next_step=make_one)
+    try:
+        return HeadFile.model_validate_json(data)
+    except ValidationError as e:
+        raise refusal(e, InputError, where=str(path), next_step=make_one) from e
 
 
 def verify(store: Store, *, head: HeadFile | None = None, key: bytes | None = None) -> VerifyReport:

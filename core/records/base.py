@@ -136,7 +136,7 @@ def refusal(
         if words := _WORDS.get(e["type"]):
             parts.append(f"{field or 'it'} {words.format_map(e.get('ctx', {}))}")
         else:
-            message = e["msg"].removeprefix("Value error, ")
+            message = e["msg"].removeprefix("Value error, ").removesuffix(".")
             parts.append(f"{field}: {message}" if field else message)
     more = f"; and {error.error_count() - 5} more" if error.error_count() > 5 else ""
     return kind("; ".join(parts) + more + ".", where=where, next_step=next_step)

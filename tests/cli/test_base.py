@@ -198,6 +198,37 @@ def test_what_the_system_refuses_is_no_error_of_ours(
     assert "did not expect: BlockingIOError" in capsys.readouterr().err
 
 
+def test_an_argument_that_is_no_text_is_named(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def handler(args: argparse.Namespace, config: Config) -> base.Result:
+        args.words.encode()
+        raise AssertionError
+
+    command(handler)
+    assert main(["trial", "--words", "caf\udce9"]) == 2
+    assert capsys.readouterr().err == "An argument is not valid UTF-8.\n"
+    command(fail_with(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "ours")))
+    assert main(["trial", "--words", "x"]) == 2
+    assert "did not expect: UnicodeEncodeError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["x" * 100_000],
+        ["trial", "x" * 100_000],
+        ["ledger", "x" * 100_000],
+        ["trial", f"--{'x' * 100_000}"],
+        ["evaluate", "controlled", "--jobs", "x" * 100_000],
+    ],
+)
+def test_a_long_mistake_is_cut(argv: list[str], command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command(say())
+    assert main(argv) == 2
+    err = capsys.readouterr().err
+    assert "x" * 50 in err
+    assert len(err) < 800
+
+
 def test_ctrl_c_is_no_traceback(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
     command(fail_with(KeyboardInterrupt()))
     assert main(["trial", "--json"]) == 130

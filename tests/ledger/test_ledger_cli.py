@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,9 @@ def test_a_head_of_the_evidence_ledger_is_held_against_that_one(settings: Config
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "The head file cannot be read."),
+        (None, "The head file cannot be read: No such file or directory."),
+        ("{" + " " * 10_000, "The head file is longer than 10,000 bytes."),
+        ('{"at": "x"}', "at: 'x' is not an instant: write RFC 3339 with an offset, like 2026-12-04T09:00:00-05:00."),
         ("{}", "ledger_id is missing; count is missing"),
         ("x", "it is not JSON: expected value at line 1 column 1"),
     ],
@@ -138,6 +141,16 @@ def test_a_head_file_that_is_none_is_bad_input(
         run(["ledger", "verify", "--head", str(kept)], settings)
     assert sentence in refused.value.message
     assert refused.value.where == str(kept)
+
+
+def test_a_head_file_that_never_ends_is_not_read(settings: Config, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in ("/dev/zero", str(tmp_path), str(tmp_path / "pipe")):
+        with pytest.raises(InputError) as refused:
+            run(["ledger", "verify", "--head", place], settings)
+        assert str(refused.value) == (
+            f"The head file is no regular file. ({place}) Make one with `python -m core ledger head --json`."
+        )
 
 
 def annotate(settings: Config, *arguments: str) -> dict[str, Any]:
