@@ -20,6 +20,7 @@ from core.ledger.evidence_ledger import EvidenceLedger
 from core.ledger.kinds import EntryKind, RunAmended
 from core.ledger.run_store import amend_run, get_run, runs
 from core.ledger.store import open_workspace
+from core.records.base import text_problem
 from core.records.run import CriterionRow, Manifest, RunStatus
 
 EQUAL = (
@@ -65,6 +66,8 @@ def amend(
     """
     if not reason.strip():
         raise InputError("An amendment needs its reason.", next_step="Give --reason.")
+    if (problem := text_problem(reason)) is not None:  # said now, not when a quarter of an hour has been spent
+        raise InputError(f"The reason {problem}.", next_step="Give a readable --reason.")
     setup = setup or Setup()
     plan = replace(plan or Plan(), amends=run_id)
     old = _old(config, run_id)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.config import MODELS, ROOT
-from core.errors import ModelError
+from core.errors import InputError, ModelError
 from core.hashing import json_hash, sha256_file, sha256_hex
 
 LOCKED = ("method", "code_hash", "data_hash", "weights_sha256", "threshold", "c1_threshold", "feature_means")
@@ -42,14 +42,15 @@ def load_lock(folder: Path = MLP_FOLDER) -> dict[str, Any]:
     path = folder / "lock.json"
     try:
         lock = json.loads(path.read_bytes())
+        found = lock_hash(lock) if isinstance(lock, dict) else ""
     except FileNotFoundError as e:
         raise ModelError("The trigger has no lock.json.", where=str(path), next_step=RETRAIN) from e
-    except (OSError, ValueError) as e:
-        raise ModelError(f"The trigger's lock cannot be read: {e}.", where=str(path), next_step=RETRAIN) from e
+    except (OSError, ValueError, RecursionError, InputError) as e:  # InputError: NaN, which no lock holds
+        raise ModelError("The trigger's lock is damaged and cannot be read.", where=str(path), next_step=RETRAIN) from e
     missing = [k for k in (*LOCKED, "lock_sha256") if not isinstance(lock, dict) or k not in lock]
     if missing:
         raise ModelError(f"The trigger's lock lacks {', '.join(missing)}.", where=str(path), next_step=RETRAIN)
-    if (found := lock_hash(lock)) != lock["lock_sha256"]:
+    if found != lock["lock_sha256"]:
         raise ModelError(
             "The trigger's lock was changed after locking: "
             f"it says {lock['lock_sha256']}, its content hashes to {found}.",

@@ -144,6 +144,15 @@ def test_a_damaged_local_file_is_one_sentence(tmp_path: Path) -> None:
         )
 
 
+def test_an_emptied_local_file_is_begun_anew(tmp_path: Path) -> None:
+    local = tmp_path / "c.sqlite"
+    local.write_bytes(b"")
+    own = BaselineCache(None, local)
+    assert own.get(A) is None
+    own.put(A, "x")
+    assert BaselineCache(None, local).get(A) == "x"
+
+
 def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ModelError, match=r"^The cache cannot be written: (File exists|Not a directory)\."):

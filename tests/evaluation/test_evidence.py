@@ -465,3 +465,8 @@ def test_an_amendment_without_reason_or_run_is_refused(world: World) -> None:
         amend.amend(load(world.home), world.done.manifest.run_id, " ")
     with pytest.raises(InputError, match="There is no run nothing in this workspace"):
         amend.amend(load(world.home), "nothing", "why")
+    for reason, message in (("a\x00b", "holds a NUL character"), ("x" * 65_537, "is 65,537 bytes long")):
+        with pytest.raises(InputError, match=f"The reason {message}"):
+            amend.amend(load(world.home), world.done.manifest.run_id, reason)
+    with open_workspace(load(world.home)) as store, store.read() as conn:
+        assert [m for m in listed_runs(conn, "controlled") if m.status is not RunStatus.COMPLETE] == []

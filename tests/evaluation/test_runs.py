@@ -359,7 +359,9 @@ def test_a_new_run_can_be_asked_for(unfinished: Path) -> None:
 def test_bad_plans_are_refused_in_words(tmp_path: Path) -> None:
     for plan, message in (
         ({"limit": 0}, "--limit takes 1 to 720 episodes, not 0."),
+        ({"limit": -1}, "--limit takes 1 to 720 episodes, not -1."),
         ({"limit": 721}, "--limit takes 1 to 720 episodes, not 721."),
+        ({"limit": 10**9}, "--limit takes 1 to 720 episodes, not 1000000000."),
         ({"jobs": -1}, "--jobs takes a number of processes, not -1."),
         ({"resume": "nothing"}, "There is no run nothing in this workspace."),
     ):

@@ -197,9 +197,16 @@ def test_missing_pieces_are_named(folder: Path) -> None:
     (folder / "lock.json").write_text("{}")
     with pytest.raises(ModelError, match="lock lacks method, code_hash, data_hash, weights_sha256"):
         mlp.load(folder)
-    (folder / "lock.json").write_bytes(b"\xff\x00")
-    with pytest.raises(ModelError, match="lock cannot be read"):
-        mlp.load(folder)
+    damaged = (b"", b"\xff\x00", b"{", b"[" * 100_000, b'{"threshold": NaN}', b'{"threshold": 1' + b"0" * 400 + b"}")
+    for raw in damaged:
+        (folder / "lock.json").write_bytes(raw)
+        with pytest.raises(ModelError) as e:
+            mlp.load(folder)
+        assert e.value.message == "The trigger's lock is damaged and cannot be read."
+    for raw in (b"[]", b"7", b'"lock"', b"null"):
+        (folder / "lock.json").write_bytes(raw)
+        with pytest.raises(ModelError, match="The trigger's lock lacks method"):
+            mlp.load(folder)
     (folder / "lock.json").unlink()
     with pytest.raises(ModelError, match=r"The trigger has no lock\.json\."):
         mlp.load(folder)
