@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from core.evaluation.properties import PropertyRow
-from core.records.run import CriterionRow
+if TYPE_CHECKING:
+    from core.evaluation.properties import PropertyRow
+    from core.records.run import CriterionRow
 
 
 def aligned(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
