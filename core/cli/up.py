@@ -27,12 +27,13 @@ from typing import Any
 from core import clock
 from core.cli.base import Result, Subparsers, progress
 from core.config import ROOT, Config
-from core.errors import ConfigError, DuebookError, InputError
+from core.errors import ConfigError, DuebookError, InputError, quoted
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8501
 PORTS_TRIED = 50
-START_LIMIT_S = 60.0
+START_LIMIT_S = 180.0
+"""A console that dies ends the wait at once; one that is slow on a loaded machine is waited for."""
 STOP_LIMIT_S = 8.0
 WARM_LIMIT_S = 20.0
 LOG_LIMIT_BYTES = 5_000_000
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace, config: Config) -> Result:
     ConsoleFailed : the console did not come up, or ended by itself.
     """
     if not 1 <= args.port <= 65535:
-        raise InputError(f"{args.port} is not a port.", next_step="Give a number from 1 to 65535.")
+        raise InputError(f"{quoted(args.port)} is not a port.", next_step="Give a number from 1 to 65535.")
     with _lock(config.home) as lock:
         if lock is None:
             return _already_up(config.home)

@@ -9,7 +9,7 @@ from core.errors import ViewError, quoted
 from core.records.base import EVENT_BYTES, Noun, text_problem
 
 TERMS = 200
-"""A filter has at most so many comparisons: planning 10,000 of them took DuckDB more memory than a small machine has."""
+"""A filter has at most so many comparisons: planning 10,000 of them took more memory than a small machine has."""
 
 
 class FilterOp(StrEnum):

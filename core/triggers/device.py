@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from core.errors import InputError, MissingPackage
+from core.errors import InputError, MissingPackage, quoted
 
 if TYPE_CHECKING:
     import torch
@@ -43,10 +43,10 @@ def pick(device: str) -> torch.device:
     if device == "auto":
         device = next(name for name, ok in there.items() if ok)
     if device not in there:
-        raise InputError(f"There is no device {device!r}: choose auto, cpu, cuda or mps.", where="DUEBOOK_DEVICE")
+        raise InputError(f"There is no device {quoted(device)}: choose auto, cpu, cuda or mps.", where="DUEBOOK_DEVICE")
     if not there[device]:
         raise InputError(
-            f"The device {device!r} is not available here.", where="DUEBOOK_DEVICE", next_step="Use auto or cpu."
+            f"The device {quoted(device)} is not available here.", where="DUEBOOK_DEVICE", next_step="Use auto or cpu."
         )
     picked: torch.device = here.device(device)
     return picked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.errors import DuebookError, InputError
+from core.errors import DuebookError, InputError, quoted
 from core.triggers.base import Trigger
 from core.triggers.constant import AlwaysTrigger, NeverTrigger
 from core.triggers.learned import mlp
@@ -46,7 +46,7 @@ def get(name: str) -> Trigger:
     ModelError, MissingPackage : it cannot be loaded here.
     """
     if name not in _TABLE:
-        raise InputError(f"There is no trigger {name!r}: choose one of {', '.join(NAMES)}.")
+        raise InputError(f"There is no trigger {quoted(name)}: choose one of {', '.join(NAMES)}.")
     return _TABLE[name]()
 
 

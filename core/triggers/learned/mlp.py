@@ -201,9 +201,7 @@ def _tensors(raw: bytes, path: Path) -> Mapping[str, Any]:
         from safetensors import SafetensorError
         from safetensors.numpy import load as parse
     except ImportError as e:
-        raise MissingPackage(
-            "safetensors is not installed.", next_step="Run `pip install -r requirements.txt`."
-        ) from e
+        raise MissingPackage("safetensors is not installed.", next_step="Run `pip install -r requirements.txt`.") from e
     try:
         return parse(raw)
     except (SafetensorError, ValueError, KeyError) as e:
