@@ -37,6 +37,16 @@ def quoted(value: object) -> str:
     return _SHORT.repr(value)
 
 
+PLACE = 1_000
+"""An error names its place by at most so many characters: an argument that is no path can be very long."""
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return the text with its middle left out where it has more characters than the limit."""
+    half = (limit - 3) // 2
+    return text if len(text) <= limit else f"{text[:half]}...{text[-half:]}"
+
+
 class DuebookError(Exception):
     """Root of every error Duebook raises on purpose.
 
@@ -53,7 +63,7 @@ class DuebookError(Exception):
     def __init__(self, message: str, *, where: str | None = None, next_step: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.where = where
+        self.where = None if where is None else shortened(where, PLACE)
         self.next_step = next_step
 
     def as_dict(self) -> dict[str, str | None]:

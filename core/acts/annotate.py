@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from core import clock
 from core.acts.identity import Identity, require
-from core.errors import HIDDEN, InputError, TransitionError
+from core.errors import HIDDEN, InputError, TransitionError, quoted
 from core.ledger import annotation_store
 from core.ledger.store import Store
 from core.records.annotation import Annotation, TargetKind
@@ -85,7 +85,9 @@ def request(
     InputError : an unknown kind (the known ones are listed), an empty id, a label or reason that cannot be stored.
     """
     if target_kind not in TargetKind.__members__.values():
-        raise InputError(f"There is nothing of kind {target_kind!r} to annotate: it is one of {', '.join(TargetKind)}.")
+        raise InputError(
+            f"There is nothing of kind {quoted(target_kind)} to annotate: it is one of {', '.join(TargetKind)}."
+        )
     try:
         return AnnotateRequest(
             target_kind=TargetKind(target_kind), target_id=target_id, label=label, text=text, replaces=replaces
@@ -112,7 +114,9 @@ def annotate(
         remark the caller did not see.
     """
     if not exists(wanted.target_kind, wanted.target_id):
-        raise InputError(f"There is no {wanted.target_kind} {wanted.target_id!r} here.", next_step="Check the id.")
+        raise InputError(
+            f"There is no {wanted.target_kind} {quoted(wanted.target_id)} here.", next_step="Check the id."
+        )
     with store.write(actor=identity.actor, identity=identity.how.value) as tx:
         require(tx.conn, identity, "annotate")
         _check_sequence(tx.conn, wanted, expected_seq)
@@ -163,7 +167,7 @@ def _check_replaced(conn: Connection, wanted: AnnotateRequest) -> None:
         return
     old = annotation_store.get(conn, wanted.replaces)
     if old is None:
-        raise InputError(f"There is no annotation {wanted.replaces!r} to replace.")
+        raise InputError(f"There is no annotation {quoted(wanted.replaces)} to replace.")
     if (old.target_kind, old.target_id) != (wanted.target_kind, wanted.target_id):
         raise TransitionError(f"Annotation {old.id} is about the {old.target_kind} {old.target_id}.")
     if (newer := annotation_store.replacement_of(conn, old.id)) is not None:

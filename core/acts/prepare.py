@@ -21,7 +21,7 @@ from core.acts.prepared import PREPARED
 from core.backbone.base import State
 from core.backbone.load import load
 from core.config import Config
-from core.errors import ConfigError, DuebookError, EvidenceMissing
+from core.errors import ConfigError, DuebookError, EvidenceMissing, quoted
 from core.evaluation.run_files import list_parts, read_manifest, read_parts
 from core.hashing import sha256_file
 from core.ledger.evidence_ledger import EvidenceLedger
@@ -194,7 +194,7 @@ def _check_folder(home: Path) -> None:
     foreign = sorted(p.name for p in home.iterdir() if p.name not in OWN_NAMES)
     if foreign:
         raise PrepareRefused(
-            f"The folder is not empty and holds no workspace (it has {foreign[0]!r}).",
+            f"The folder is not empty and holds no workspace (it has {quoted(foreign[0])}).",
             where=str(home),
             next_step="Give an empty or a new folder with --home.",
         )

@@ -21,7 +21,7 @@ from transformers.utils import logging as transformers_logging
 
 from core.backbone.base import GENERATION, MAX_NEW_TOKENS
 from core.backbone.identity import Prepared
-from core.errors import ConfigError, InputError, ModelError
+from core.errors import ConfigError, InputError, ModelError, quoted
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -47,7 +47,7 @@ def pick_device(asked: str) -> torch.device:
     ConfigError : another word, or a device this machine has not got.
     """
     if asked not in DEVICES:
-        raise ConfigError(f"{asked!r} is not a device: set DUEBOOK_DEVICE to one of {', '.join(DEVICES)}.")
+        raise ConfigError(f"{quoted(asked)} is not a device: set DUEBOOK_DEVICE to one of {', '.join(DEVICES)}.")
     has = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if asked == "auto":
         return torch.device("cuda" if has["cuda"] else "mps" if has["mps"] else "cpu")

@@ -8,7 +8,7 @@ from pathlib import Path
 from core.cli.base import Result, Subparsers, progress
 from core.cli.tables import criteria_lines
 from core.config import Config
-from core.errors import InputError
+from core.errors import InputError, quoted
 
 
 def register(subparsers: Subparsers) -> None:
@@ -17,11 +17,17 @@ def register(subparsers: Subparsers) -> None:
     does = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     verify = does.add_parser("verify", help="chain, files, criteria counted anew, a slice executed anew")
     verify.add_argument(
-        "--rerun", type=int, default=10, metavar="N", help="executions run again, past the cache (default 10)"
+        "--rerun",
+        type=int,
+        default=10,
+        metavar="N",
+        help="executions run again, past the cache (default 10); at most all",
     )
     verify.set_defaults(run=_verify)
     freeze = does.add_parser("freeze", help="fix contracts or case sets by hash before anything is scored on them")
-    freeze.add_argument("files", nargs="+", type=Path, metavar="F", help="a file, or a folder of data files")
+    freeze.add_argument(
+        "files", nargs="+", type=Path, metavar="F", help="files or folders of data/contracts and data/controlled"
+    )
     freeze.set_defaults(run=_freeze)
     amend = does.add_parser("amend", help="run a complete run again with technically corrected code; the old one stays")
     amend.add_argument("run_id", metavar="RUN")
@@ -34,8 +40,8 @@ def register(subparsers: Subparsers) -> None:
 def _verify(args: argparse.Namespace, config: Config) -> Result:
     from core.evaluation.verify import verify
 
-    if args.rerun < 0:
-        raise InputError(f"--rerun takes a number of executions, not {args.rerun}.")
+    if args.rerun < 1:
+        raise InputError(f"--rerun takes a number of executions, at least 1, not {quoted(args.rerun)}.")
     found = verify(config, args.rerun, report=progress)
     word = {True: "ok", False: "FAILED", None: "note"}
     lines = [f"{word[c.ok]:6}  {c.sentence}" for c in found.checks]

@@ -23,7 +23,7 @@ from core.controller.memory import MemoryTap
 from core.controller.null import Baseline, MakePath, NullAudit, NullPath, Walk, audit, c0_baseline, walk
 from core.controller.resolve import resolve
 from core.controller.trail import Stopwatch, trace_of
-from core.errors import CaseError, InputError
+from core.errors import CaseError, InputError, quoted
 from core.records.case import Operation, OperationKind
 from core.records.decision import Decision
 from core.records.event import EventLine
@@ -58,7 +58,7 @@ def bind(operations: Sequence[Operation]) -> tuple[Record, ...]:
             _end(records, op.record, RecordState.CANCELLED, step)
             continue
         if op.record in records:
-            raise CaseError(f"Operation {step + 1} writes record {op.record!r} a second time.")
+            raise CaseError(f"Operation {step + 1} writes record {quoted(op.record)} a second time.")
         if op.op is OperationKind.REPLACE:
             assert op.supersedes is not None
             _end(records, op.supersedes, RecordState.REPLACED, step)
@@ -78,7 +78,7 @@ def bind(operations: Sequence[Operation]) -> tuple[Record, ...]:
 def _end(records: dict[str, Record], record_id: str, state: RecordState, step: int) -> None:
     record = records.get(record_id)
     if record is None or record.state is not RecordState.ACTIVE:
-        raise CaseError(f"Operation {step + 1} would make record {record_id!r} {state}, but it does not stand.")
+        raise CaseError(f"Operation {step + 1} would make record {quoted(record_id)} {state}, but it does not stand.")
     records[record_id] = record.model_copy(update={"state": state, "ended_step": step})
 
 

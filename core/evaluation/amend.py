@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.config import Config
-from core.errors import CheckFailed, InputError
+from core.errors import CheckFailed, InputError, quoted
 from core.evaluation import rerun, ship, summary
 from core.evaluation.frozen import EVIDENCE
 from core.evaluation.plan import Plan, Report, Setup
@@ -94,7 +94,7 @@ def _old(config: Config, run_id: str) -> Manifest:
     with open_workspace(config) as store, store.read() as conn:
         found = get_run(conn, run_id)
     if found is None:
-        raise InputError(f"There is no run {run_id} in this workspace.")
+        raise InputError(f"There is no run {quoted(run_id)} in this workspace.")
     if found.status is not RunStatus.COMPLETE or found.kind != summary.KIND:
         raise InputError(
             f"Run {run_id} is {found.status} and of kind {found.kind}: a complete controlled run is amended."

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.config import DATA
-from core.errors import InputError
+from core.errors import InputError, quoted
 from core.evaluation.estimate import Estimate
 from core.hashing import sha256_hex
 from core.records.run import CriterionRow, Decided
@@ -74,19 +74,19 @@ def parse(name: str, data: bytes, where: str) -> Contract:
                 raise bad(line, f"has {len(row)} columns instead of {len(HEADER)}")
             metric, statistic, direction, threshold, origin, note = row
             if not metric or metric != metric.strip():
-                raise bad(line, f"names no metric ({metric!r})")
+                raise bad(line, f"names no metric ({quoted(metric)})")
             if metric in criteria:
                 raise bad(line, f"names {metric} a second time")
             if statistic not in STATISTICS:
-                raise bad(line, f"has statistic {statistic!r}; allowed are {', '.join(STATISTICS)}")
+                raise bad(line, f"has statistic {quoted(statistic)}; allowed are {', '.join(STATISTICS)}")
             if direction not in DIRECTIONS:
-                raise bad(line, f"has direction {direction!r}; allowed are {', '.join(DIRECTIONS)}")
+                raise bad(line, f"has direction {quoted(direction)}; allowed are {', '.join(DIRECTIONS)}")
             try:
                 value = float(threshold)
             except ValueError as e:
-                raise bad(line, f"has threshold {threshold!r}, which is not a number") from e
+                raise bad(line, f"has threshold {quoted(threshold)}, which is not a number") from e
             if not math.isfinite(value):
-                raise bad(line, f"has threshold {threshold!r}, which is not finite")
+                raise bad(line, f"has threshold {quoted(threshold)}, which is not finite")
             if not origin.strip():
                 raise bad(line, "does not say where its threshold comes from")
             criteria[metric] = Criterion(metric, statistic, direction, value, origin, note)
@@ -108,7 +108,7 @@ def load(name: str, folder: Path = CONTRACTS) -> Contract:
     try:
         data = path.read_bytes()
     except OSError as e:
-        raise InputError(f"There is no contract {name!r}.", where=str(path)) from e
+        raise InputError(f"There is no contract {quoted(name)}.", where=str(path)) from e
     return parse(name, data, str(path))
 
 

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from core.config import DATA
-from core.errors import InputError
+from core.errors import InputError, quoted
 
 FOLDER = DATA / "controlled"
 SPLITS = ("train", "validation", "test", "evaluation")
@@ -165,7 +165,7 @@ def bank(split: str, path: Path = FOLDER / "templates.json") -> Bank:
     InputError : there is no such split, or the templates cannot be read.
     """
     if split not in SPLITS:
-        raise InputError(f"There is no split {split!r}: choose one of {', '.join(SPLITS)}.")
+        raise InputError(f"There is no split {quoted(split)}: choose one of {', '.join(SPLITS)}.")
     part = _templates(path)[split]
     return Bank(split, tuple(part["subjects"]), tuple(part["template_sets"]), part["frames"])
 
@@ -178,7 +178,7 @@ def generate(split: str) -> list[dict[str, Any]]:
     InputError : the split has no pairs (evaluation episodes are drawn from its bank).
     """
     if split not in MIX:
-        raise InputError(f"The split {split!r} has no pairs: choose one of {', '.join(MIX)}.")
+        raise InputError(f"The split {quoted(split)} has no pairs: choose one of {', '.join(MIX)}.")
     source, rng = bank(split), Random(f"{SEED}:{split}")
     kinds = [kind for kind, count in MIX[split].items() for _ in range(count)]
     rng.shuffle(kinds)

@@ -21,7 +21,7 @@ from typing import Any
 
 from core import clock
 from core.config import Config
-from core.errors import CheckFailed, DuebookError, InputError
+from core.errors import CheckFailed, DuebookError, InputError, quoted
 from core.evaluation import contract as contracts
 from core.evaluation import frozen, manifest, run_files, summary
 from core.evaluation.child import ChildEnded, ChildFailed, Message
@@ -91,9 +91,9 @@ def evaluate(config: Config, plan: Plan, report: Report = lambda _: None, setup:
     """
     setup = setup or Setup()
     if plan.limit is not None and not 1 <= plan.limit <= 720:
-        raise InputError(f"--limit takes 1 to 720 episodes, not {plan.limit}.")
+        raise InputError(f"--limit takes 1 to 720 episodes, not {quoted(plan.limit)}.")
     if plan.jobs < 0:
-        raise InputError(f"--jobs takes a number of processes, not {plan.jobs}.")
+        raise InputError(f"--jobs takes a number of processes, not {quoted(plan.jobs)}.")
     with _alone(config) as say, open_workspace(config, create=True) as store:
         hashes = manifest.take(CONTRACT)
         if plan.complete:
@@ -176,7 +176,7 @@ def _choose(config: Config, store: Store, plan: Plan, drafted: Manifest, report:
     with store.read() as conn:
         unfinished = [m for m in runs(conn, KIND) if m.status is RunStatus.RUNNING]
         if plan.resume is not None and get_run(conn, plan.resume) is None:
-            raise InputError(f"There is no run {plan.resume} in this workspace.")
+            raise InputError(f"There is no run {quoted(plan.resume)} in this workspace.")
     if plan.resume is not None:
         wanted = next((m for m in unfinished if m.run_id == plan.resume), None)
         if wanted is None:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from core import clock
 from core.config import DATA, Config
-from core.errors import CheckFailed, DuebookError, EvidenceMissing, InputError
+from core.errors import CheckFailed, DuebookError, EvidenceMissing, InputError, quoted
 from core.evaluation import contract as contracts
 from core.evaluation import metrics, run_files
 from core.evaluation.actuation import agreement
@@ -118,7 +118,7 @@ def stored_run(config: Config, run_id: str | None) -> Manifest:
             return found
         found = get_run(conn, run_id)
     if found is None:
-        raise InputError(f"There is no run {run_id} in this workspace.")
+        raise InputError(f"There is no run {quoted(run_id)} in this workspace.")
     if found.kind != KIND:
         raise InputError(f"Run {run_id} is of kind {found.kind}, not {KIND}.")
     if found.status not in (RunStatus.COMPLETE, RunStatus.AMENDED):

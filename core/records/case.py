@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import StrictBool, model_validator
 
+from core.errors import quoted
 from core.records.base import EventText, Instant, Name, Noun, Text
 from core.records.event import EventLine
 
@@ -116,25 +117,27 @@ class Case(Noun):
             if op.op in _WRITES:
                 assert op.record is not None
                 if op.record in seen:
-                    raise ValueError(f"operation {n} writes record {op.record!r} a second time")
+                    raise ValueError(f"operation {n} writes record {quoted(op.record)} a second time")
                 if op.op is OperationKind.REPLACE:
                     assert op.supersedes is not None
                     if open_records.pop(op.supersedes, None) is None:
-                        raise ValueError(f"operation {n} replaces {op.supersedes!r}, which is not open")
+                        raise ValueError(f"operation {n} replaces {quoted(op.supersedes)}, which is not open")
                 seen.add(op.record)
                 open_records[op.record] = op
             elif op.op is OperationKind.CANCEL:
                 assert op.record is not None
                 if open_records.pop(op.record, None) is None:
-                    raise ValueError(f"operation {n} cancels {op.record!r}, which is not open")
+                    raise ValueError(f"operation {n} cancels {quoted(op.record)}, which is not open")
         if self.trigger:
             if self.expected_record not in open_records:
-                raise ValueError(f"a positive needs an expected_record that is open, not {self.expected_record!r}")
+                raise ValueError(
+                    f"a positive needs an expected_record that is open, not {quoted(self.expected_record)}"
+                )
             written = open_records[self.expected_record]
             if written.expires_at is not None and self.event.at >= written.expires_at:
-                raise ValueError(f"expected_record {self.expected_record!r} has expired when the event comes")
+                raise ValueError(f"expected_record {quoted(self.expected_record)} has expired when the event comes")
             if self.expected_payload != written.payload:
-                raise ValueError(f"expected_payload is not the payload of record {self.expected_record!r}")
+                raise ValueError(f"expected_payload is not the payload of record {quoted(self.expected_record)}")
         if not self.trigger and (self.expected_record is not None or self.expected_payload is not None):
             raise ValueError("a negative has neither expected_record nor expected_payload")
         return self

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from core.errors import ViewError
+from core.errors import ViewError, quoted
 from core.records.trace import Trace
 
 FOLDER = Path(__file__).parent / "sql"
@@ -83,5 +83,5 @@ def view_file(name: str) -> ViewFile:
     ViewError : no such view.
     """
     if name not in VIEW_NAMES:
-        raise ViewError(f"There is no view {name!r}; there are {', '.join(VIEW_NAMES)}.")
+        raise ViewError(f"There is no view {quoted(name)}; there are {', '.join(VIEW_NAMES)}.")
     return parse(name, (FOLDER / f"{name}.sql").read_text())

@@ -33,7 +33,7 @@ def test_without_a_run_criteria_say_what_to_do(capsys: pytest.CaptureFixture[str
     assert (code, message(document)) == (1, "There is no complete controlled run here.")
     assert document["error"]["next"] == "Run `python -m core evaluate controlled`."
     code, document = ask(capsys, "criteria", "controlled", "--run", "nothing")
-    assert (code, message(document)) == (2, "There is no run nothing in this workspace.")
+    assert (code, message(document)) == (2, "There is no run 'nothing' in this workspace.")
 
 
 @pytest.mark.usefixtures("bare")
@@ -54,11 +54,12 @@ def test_without_a_run_the_claims_stand_untested(capsys: pytest.CaptureFixture[s
             1,
             "A limited run enters no criterion and is never shipped.",
         ),
-        (("evidence", "verify", "--rerun", "-1"), 2, "--rerun takes a number of executions, not -1."),
+        (("evidence", "verify", "--rerun", "-1"), 2, "--rerun takes a number of executions, at least 1, not -1."),
+        (("evidence", "verify", "--rerun", "0"), 2, "--rerun takes a number of executions, at least 1, not 0."),
         (("evidence", "freeze", "/nowhere/x.csv"), 2, "Only files of this project can be frozen."),
         (("evidence", "freeze", "data/contracts/missing.csv"), 2, "There is no such file to freeze."),
         (("evidence", "amend", "nothing", "--reason", ""), 2, "An amendment needs its reason."),
-        (("evidence", "amend", "nothing", "--reason", "why"), 2, "There is no run nothing in this workspace."),
+        (("evidence", "amend", "nothing", "--reason", "why"), 2, "There is no run 'nothing' in this workspace."),
     ],
 )
 @pytest.mark.usefixtures("bare")
@@ -67,6 +68,38 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     got, document = ask(capsys, *args)
     assert (got, message(document)) == (code, said)
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("criteria", "controlled", "--run", "{}"), "There is no run '{}' in this workspace."),
+        (("evidence", "amend", "{}", "--reason", "why"), "There is no run '{}' in this workspace."),
+        (("score", "--cases", "c", "--out", "o", "--trigger", "{}"), "There is no trigger '{}': choose one of never,"),
+    ],
+)
+@pytest.mark.usefixtures("bare")
+def test_an_argument_is_quoted_and_a_long_one_is_cut(
+    capsys: pytest.CaptureFixture[str], args: tuple[str, ...], sentence: str
+) -> None:
+    for given, said in (("nothing", "nothing"), ("x" * 100_000, f"{'x' * 37}...{'x' * 38}")):
+        code, document = ask(capsys, *(a.format(given) for a in args))
+        assert (code, message(document)[: len(sentence.format(said))]) == (2, sentence.format(said))
+        assert len(message(document)) < 200
+
+
+def test_an_empty_id_is_seen(capsys: pytest.CaptureFixture[str], bare: None) -> None:
+    assert message(ask(capsys, "criteria", "controlled", "--run", "")[1]) == "There is no run '' in this workspace."
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_number_too_long_to_read_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    evaluate = ("evaluate", "controlled")
+    for args in ((*evaluate, "--limit"), (*evaluate, "--jobs"), ("up", "--port"), ("evidence", "verify", "--rerun")):
+        code, document = ask(capsys, *args, "-" + "9" * 4000)
+        assert code == 2
+        assert "9999...9999" in message(document)
+        assert len(message(document)) < 200
 
 
 @pytest.mark.model

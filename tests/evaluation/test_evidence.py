@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -147,7 +148,7 @@ def test_a_run_that_enters_no_criterion_is_refused_by_name(made: World) -> None:
     assert diagnostic is not None
     with pytest.raises(InputError, match=f"Run {diagnostic.run_id} is of kind actuation, not controlled"):
         summary.stored_run(config, diagnostic.run_id)
-    with pytest.raises(InputError, match="There is no run nothing in this workspace"):
+    with pytest.raises(InputError, match="There is no run 'nothing' in this workspace"):
         summary.stored_run(config, "nothing")
 
 
@@ -162,27 +163,35 @@ def test_another_contract_than_the_runs_is_refused(made: World, tmp_path: Path) 
 # -- freeze ------------------------------------------------------------------------------------------------------------
 
 
-def test_freezing_twice_adds_nothing_and_a_change_is_a_new_set(tmp_path: Path) -> None:
-    root, evidence = tmp_path / "project", tmp_path / "evidence"
-    (root / "data").mkdir(parents=True)
-    file = root / "data" / "cases.jsonl"
-    file.write_text("one\n")
-    (root / "data" / "README.md").write_text("words\n")
-    (first,) = frozen.freeze([root / "data"], "person:tester", evidence, root)
-    assert (first.file, first.sha256, first.before, first.added) == ("data/cases.jsonl", sha256_file(file), None, True)
-    assert frozen.freeze([file], "person:tester", evidence, root)[0].added is False
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a project with one case file, its read me file, and a file that is neither contract nor case."""
+    root = tmp_path / "project"
+    (root / "data/controlled").mkdir(parents=True)
+    (root / "data/contracts").mkdir()
+    (root / "data/controlled/cases.jsonl").write_text("one\n")
+    (root / "data/controlled/README.md").write_text("words\n")
+    (root / "good.csv").write_text("x")
+    return root
+
+
+def test_freezing_twice_adds_nothing_and_a_change_is_a_new_set(project: Path, tmp_path: Path) -> None:
+    evidence, folder = tmp_path / "evidence", project / "data/controlled"
+    file, name = folder / "cases.jsonl", "data/controlled/cases.jsonl"
+    (first,) = frozen.freeze([folder], "person:tester", evidence, project)
+    assert (first.file, first.sha256, first.before, first.added) == (name, sha256_file(file), None, True)
+    assert frozen.freeze([file], "person:tester", evidence, project)[0].added is False
     file.write_text("two\n")
-    again = frozen.freeze([file], "person:tester", evidence, root)[0]
+    again = frozen.freeze([file], "person:tester", evidence, project)[0]
     assert (again.added, again.before) == (True, first.sha256)
-    assert frozen.frozen_files(evidence) == {"data/cases.jsonl": sha256_file(file)}
+    assert frozen.frozen_files(evidence) == {name: sha256_file(file)}
     assert len(EvidenceLedger(evidence).entries()) == 3
 
 
-def test_files_are_frozen_in_one_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root, evidence = tmp_path / "project", tmp_path / "evidence"
-    (root / "data").mkdir(parents=True)
-    for name in "abc":
-        (root / "data" / f"{name}.jsonl").write_text(name)
+def test_files_are_frozen_in_one_append(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence, folder = tmp_path / "evidence", project / "data/controlled"
+    for name in "ab":
+        (folder / f"{name}.jsonl").write_text(name)
     heads: list[int] = []
     write_head = EvidenceLedger._write_head
 
@@ -191,10 +200,10 @@ def test_files_are_frozen_in_one_append(tmp_path: Path, monkeypatch: pytest.Monk
         write_head(self, head)
 
     monkeypatch.setattr(EvidenceLedger, "_write_head", counted)
-    assert [f.added for f in frozen.freeze([root / "data"], "person:tester", evidence, root)] == [True] * 3
+    assert [f.added for f in frozen.freeze([folder], "person:tester", evidence, project)] == [True] * 3
     assert heads == [4]  # the genesis entry and three files
     assert EvidenceLedger(evidence).verify().ok
-    assert [f.added for f in frozen.freeze([root / "data"], "person:tester", evidence, root)] == [False] * 3
+    assert [f.added for f in frozen.freeze([folder], "person:tester", evidence, project)] == [False] * 3
     assert heads == [4]
 
 
@@ -213,24 +222,107 @@ def test_an_append_of_several_entries_of_which_one_has_no_place_appends_none(tmp
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("missing.csv", "There is no such file to freeze."),
-        ("empty", "The folder holds no file to freeze."),
+        ("data/controlled/missing.csv", "There is no such file to freeze."),
+        ("data/controlled/cases.jsonl/below", "There is no such file to freeze."),
+        ("data/controlled/" + "n" * 300, "There is no such file to freeze."),
+        ("data/contracts", "The folder holds no file to freeze."),
         ("../outside.csv", "Only files of this project can be frozen."),
+        ("data/controlled/folder_link/outside.csv", "Only files of this project can be frozen."),
         ("", "Only contracts and cases are frozen."),
+        ("data", "Only contracts and cases are frozen."),
+        ("data/controlled/../..", "Only contracts and cases are frozen."),
+        ("pyproject.toml", "Only contracts and cases are frozen."),
         ("data/evidence", "Only contracts and cases are frozen."),
         ("data/evidence/ledger.jsonl", "Only contracts and cases are frozen."),
         (".git/config", "Only contracts and cases are frozen."),
+        ("data/controlled/README.md", "Read me files and files that can be made again are not frozen."),
+        ("data/controlled/baseline_cache.jsonl", "Read me files and files that can be made again are not frozen."),
+        ("data/controlled/.hidden", "Read me files and files that can be made again are not frozen."),
+        ("data/controlled/link", "A link cannot be frozen."),
+        ("data/controlled/circle", "A link cannot be frozen."),
+        ("data/controlled/circle/below", "There is no such file to freeze."),
+        ("data/controlled/folder_link", "A link cannot be frozen."),
+        ("data/controlled", "A link cannot be frozen."),
+        ("data/contracts/pipe", "What is no regular file cannot be frozen."),
+        ("data/contracts/bell\x07.csv", "A name with characters that cannot be shown cannot be frozen."),
+        ("data/contracts/two\nlines.csv", "A name with characters that cannot be shown cannot be frozen."),
+        ("data/contracts/end\x00.csv", "A name with characters that cannot be shown cannot be frozen."),
+        ("data/contracts/\u202efdc", "A name with characters that cannot be shown cannot be frozen."),
+        ("data/contracts/\udcff", "A name with characters that cannot be shown cannot be frozen."),
     ],
 )
-def test_what_cannot_be_frozen_is_refused_and_nothing_is(tmp_path: Path, name: str, message: str) -> None:
-    root = tmp_path / "project"
-    (root / "empty").mkdir(parents=True)
-    (root / "good.csv").write_text("x")
-    (tmp_path / "outside.csv").write_text("x")
+def test_what_cannot_be_frozen_is_refused_and_nothing_is(
+    project: Path, tmp_path: Path, name: str, message: str
+) -> None:
+    folder = project / "data/controlled"
+    for file in (tmp_path / "outside.csv", project / "pyproject.toml", *map(folder.joinpath, LEFT_OUT)):
+        file.write_text("x")
+    (folder / "link").symlink_to("cases.jsonl")
+    (folder / "circle").symlink_to("circle")
+    (folder / "folder_link").symlink_to(tmp_path)
+    if name.endswith("pipe"):
+        os.mkfifo(project / name)
     with pytest.raises(InputError) as caught:
-        frozen.freeze([root / "good.csv", root / name], "person:tester", tmp_path / "evidence", root)
+        frozen.freeze([folder / "cases.jsonl", project / name], "person:tester", tmp_path / "evidence", project)
+    assert (caught.value.message, caught.value.next_step) == (
+        message,
+        "Name files or folders of data/contracts or data/controlled.",
+    )
+    assert not (tmp_path / "evidence").exists()
+
+
+LEFT_OUT = ("baseline_cache.jsonl", ".hidden")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bell\x07.jsonl", "A name with characters that cannot be shown cannot be frozen."),
+        ("two\nlines/cases.jsonl", "A name with characters that cannot be shown cannot be frozen."),
+        ("pipe", "What is no regular file cannot be frozen."),
+        ("link", "A link cannot be frozen."),
+    ],
+)
+def test_a_folder_with_something_that_cannot_be_frozen_is_refused_whole(
+    project: Path, tmp_path: Path, name: str, message: str
+) -> None:
+    folder = project / "data/controlled"
+    bad = folder / name
+    bad.parent.mkdir(exist_ok=True)
+    if name == "pipe":
+        os.mkfifo(bad)
+    elif name == "link":
+        bad.symlink_to(project / "good.csv")
+    else:
+        bad.write_text("x")
+    (folder / ".lock").symlink_to("circle")  # an editor's; nothing whose name begins with a dot is looked at
+    with pytest.raises(InputError) as caught:
+        frozen.freeze([folder], "person:tester", tmp_path / "evidence", project)
     assert caught.value.message == message
-    assert not (tmp_path / "evidence" / "ledger.jsonl").exists()
+    assert not (tmp_path / "evidence").exists()
+    bad.unlink()
+    if bad.parent != folder:
+        bad.parent.rmdir()
+    assert [f.file for f in frozen.freeze([folder], "person:tester", tmp_path / "evidence", project)] == [
+        "data/controlled/cases.jsonl"
+    ]
+
+
+def test_the_projects_own_contracts_and_cases_can_all_be_frozen(tmp_path: Path) -> None:
+    """Whatever a complete run asks to have been frozen is what `freeze` takes."""
+    frozen.freeze([ROOT / f for f in frozen.FOLDERS], "person:tester", tmp_path)
+    frozen.require(manifest.take("controlled"), tmp_path)
+
+
+def test_more_executions_than_there_are_is_all_of_them(world: World) -> None:
+    ship_it(world)
+    said: list[str] = []
+    found = verify.verify(load(world.home), 10**20, evidence=world.evidence, setup=world.setup, report=said.append)
+    assert [c.sentence for c in found.checks if c.check == "slice"] == [
+        f"Run {world.done.manifest.run_id} has 40 executions, so no more are run again.",
+        "40 executions, run again past the cache, came out equal in every column.",
+    ]
+    assert said[-1] == "Running 40 executions again, past the cache ..."
 
 
 def test_a_contract_changed_after_it_was_frozen_is_named(world: World) -> None:
@@ -463,7 +555,7 @@ def test_an_amendment_of_anything_but_technical_code_is_refused(
 def test_an_amendment_without_reason_or_run_is_refused(world: World) -> None:
     with pytest.raises(InputError, match="An amendment needs its reason"):
         amend.amend(load(world.home), world.done.manifest.run_id, " ")
-    with pytest.raises(InputError, match="There is no run nothing in this workspace"):
+    with pytest.raises(InputError, match="There is no run 'nothing' in this workspace"):
         amend.amend(load(world.home), "nothing", "why")
     for reason, message in (("a\x00b", "holds a NUL character"), ("x" * 65_537, "is 65,537 bytes long")):
         with pytest.raises(InputError, match=f"The reason {message}"):

@@ -363,7 +363,7 @@ def test_bad_plans_are_refused_in_words(tmp_path: Path) -> None:
         ({"limit": 721}, "--limit takes 1 to 720 episodes, not 721."),
         ({"limit": 10**9}, "--limit takes 1 to 720 episodes, not 1000000000."),
         ({"jobs": -1}, "--jobs takes a number of processes, not -1."),
-        ({"resume": "nothing"}, "There is no run nothing in this workspace."),
+        ({"resume": "nothing"}, "There is no run 'nothing' in this workspace."),
     ):
         with pytest.raises(InputError) as caught:
             small_run(tmp_path / "home", **plan)

@@ -20,7 +20,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from core.clock import format_instant
-from core.errors import ViewError
+from core.errors import ViewError, quoted
 from core.records.filter import Filter
 from core.traces.dataset import NESTED
 from core.traces.writer import ROW_GROUP
@@ -51,7 +51,7 @@ def export(snapshot: Snapshot, chosen: Filter, kind: str, file: BinaryIO) -> int
     ViewError : a bad filter, an unknown format.
     """
     if kind not in ExportFormat.__members__.values():
-        raise ViewError(f"There is no export format {kind!r}; there are {', '.join(ExportFormat)}.")
+        raise ViewError(f"There is no export format {quoted(kind)}; there are {', '.join(ExportFormat)}.")
     where, values = condition(chosen, column_map())
     names = ", ".join(c.name for c in columns())
     batches = snapshot.batches(f"SELECT {names} FROM trace WHERE {where} ORDER BY trace_id", values)

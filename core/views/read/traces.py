@@ -115,7 +115,7 @@ def _token(direction: str, sort: Sort, row: dict[str, Any]) -> str:
 
 
 def _read_token(token: str, sort: Sort) -> tuple[bool, Any, str]:
-    refused = ViewError(f"The page token {token[:40]!r} does not belong to this list.", next_step="Open page one.")
+    refused = ViewError(f"The page token {quoted(token)} does not belong to this list.", next_step="Open page one.")
     try:
         direction, order, value, trace_id = json.loads(
             base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
