@@ -1,13 +1,17 @@
-"""`score --cases F --trigger NAME|all --out F`: any case file; lifecycle rules first."""
+"""`score --cases F --trigger NAME|all --out F`: any case file, to a file or to standard output (`-`)."""
 
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 
 from core.cli.base import Result, Subparsers, progress
 from core.config import Config
-from core.evaluation.score import Tally, score_file
+from core.errors import InputError
+from core.evaluation.score import Tally, score_file, score_into
 from core.triggers import registry
 from core.triggers.base import Trigger
 
@@ -24,18 +28,28 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--trigger", required=True, metavar="NAME", help=f"{', '.join(registry.NAMES)}, or all that can be used here"
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="F", help="where the score lines go")
+    parser.add_argument("--out", required=True, metavar="F", help="a file, or - for standard output")
 
 
 def run(args: argparse.Namespace, config: Config) -> Result:
     """Score the file."""
+    to_stdout = args.out == "-"
+    if to_stdout and getattr(args, "json", False):
+        raise InputError("--json answers on standard output, where --out - writes the scores: give a file.")
     triggers, missing = _triggers(args.trigger)
     for info in missing:
         progress(f"Left out: {info.name}. {info.why_not}")
-    tallies = score_file(args.cases, triggers, args.out, progress)
+    if to_stdout:
+        with tempfile.TemporaryFile() as whole:  # a file with a bad line gives no scores at all, here neither
+            score_into(whole, args.cases, triggers, progress)
+            whole.seek(0)
+            shutil.copyfileobj(whole, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return Result(None, "")
+    tallies = score_file(args.cases, triggers, Path(args.out), progress)
     document = {
         "cases": tallies[0].cases,
-        "out": str(args.out),
+        "out": args.out,
         "triggers": tallies,
         "left_out": [{"trigger": info.name, "why_not": info.why_not} for info in missing],
     }

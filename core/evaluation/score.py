@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from core.controller.arms import Arm
 from core.controller.memory import MemoryTap
@@ -87,27 +88,32 @@ def score_file(
     CaseError : one or more lines are not cases; nothing is written.
     InputError : the file cannot be read, holds no case, or `out` cannot be written.
     """
-    tallies = [Tally(t.name, t.threshold) for t in triggers]
-    bad: list[BadLine] = []
     if out.exists() and cases.exists() and out.samefile(cases):
         raise InputError("The output would replace the case file.", where=str(out), next_step="Name another file.")
-    with write_whole(out) as f:
-        for number, case in read_cases(cases):
-            if isinstance(case, BadLine):
-                bad.append(case)
-            elif not bad:  # past a bad line the rest is only checked, so that one run names every fault
-                for trigger, tally in zip(triggers, tallies, strict=True):
-                    line, distractor_fires = score_case(case, trigger)
-                    f.write(line.model_dump_json().encode() + b"\n")
-                    _count(tally, line, distractor_fires)
-            if number % PROGRESS_EVERY == 0:
-                report(f"{number:,} lines read")
-        if bad:
-            raise _refusal(cases, bad)
-        if not tallies or not tallies[0].cases:
-            raise InputError(
-                "The case file holds no case.", where=str(cases), next_step="Write one JSON object a line."
-            )
+    with write_whole(out) as file:
+        return score_into(file, cases, triggers, report)
+
+
+def score_into(
+    file: BinaryIO, cases: Path, triggers: Sequence[Trigger], report: Callable[[str], None] = lambda text: None
+) -> list[Tally]:
+    """Write the score lines into an open binary file, of no use where this raises; the rest as for `score_file`."""
+    tallies = [Tally(t.name, t.threshold) for t in triggers]
+    bad: list[BadLine] = []
+    for number, case in read_cases(cases):
+        if isinstance(case, BadLine):
+            bad.append(case)
+        elif not bad:  # past a bad line the rest is only checked, so that one run names every fault
+            for trigger, tally in zip(triggers, tallies, strict=True):
+                line, distractor_fires = score_case(case, trigger)
+                file.write(line.model_dump_json().encode() + b"\n")
+                _count(tally, line, distractor_fires)
+        if number % PROGRESS_EVERY == 0:
+            report(f"{number:,} lines read")
+    if bad:
+        raise _refusal(cases, bad)
+    if not tallies or not tallies[0].cases:
+        raise InputError("The case file holds no case.", where=str(cases), next_step="Write one JSON object a line.")
     return tallies
 
 

@@ -356,6 +356,29 @@ def test_the_command_scores_with_all_and_says_what_is_left_out(
     assert said.err == "Left out: mlp. No weights.\n"
 
 
+def test_a_hyphen_is_standard_output_and_gets_the_files_lines_or_none(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    good = write_lines(tmp_path / "cases.jsonl", [*CASES])
+    command = ["score", "--cases", str(good), "--trigger", "all", "--out"]
+    assert main([*command, "./-"]) == 0
+    assert main([*command, "named"]) == 0
+    assert (tmp_path / "-").read_bytes() == (tmp_path / "named").read_bytes()
+    (tmp_path / "-").unlink()
+    capfdbinary.readouterr()
+    assert main([*command, "-"]) == 0
+    assert capfdbinary.readouterr().out == (tmp_path / "named").read_bytes()
+    assert main([*command, "-", "--json"]) == 2
+    assert json.loads(capfdbinary.readouterr().out)["error"]["message"] == (
+        "--json answers on standard output, where --out - writes the scores: give a file."
+    )
+    bad = write_lines(tmp_path / "bad.jsonl", [CASES[0], "{"])
+    assert main(["score", "--cases", str(bad), "--trigger", "always", "--out", "-"]) == 2
+    assert capfdbinary.readouterr().out == b""
+    assert not (tmp_path / "-").exists()
+
+
 @pytest.mark.parametrize(
     ("trigger", "line", "code", "kind"), [("nosuch", CASES[0], 2, "bad_input"), ("always", "{", 2, "case")]
 )
