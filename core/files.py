@@ -12,9 +12,9 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
-from core.errors import DuebookError, InputError
+from core.errors import ConfigError, DuebookError, InputError
 
 
 @contextmanager
@@ -52,6 +52,29 @@ def write_whole(
         sync_folder(path.parent)
     except OSError as e:
         raise kind(f"{what} cannot be written: {e.strerror or e}.", where=str(path), next_step=next_step) from e
+
+
+def open_lock(path: Path) -> TextIO:
+    """Open a lock file of a workspace; it, and its folder, are made where they are missing.
+
+    Raises
+    ------
+    ConfigError : the workspace cannot be written.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return path.open("a+", encoding="utf-8")
+    except OSError as e:
+        raise unwritable(path, e) from e
+
+
+def unwritable(path: Path, error: OSError) -> ConfigError:
+    """Return what to say of a workspace in which the system refuses a file."""
+    return ConfigError(
+        f"The workspace cannot be written: {error.strerror or error}.",
+        where=str(path),
+        next_step="Give yourself the right to write there, free some space, or give another folder with --home.",
+    )
 
 
 def sync_folder(folder: Path) -> None:

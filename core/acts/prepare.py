@@ -23,6 +23,7 @@ from core.backbone.load import load
 from core.config import Config
 from core.errors import ConfigError, DuebookError, EvidenceMissing, quoted
 from core.evaluation.run_files import list_parts, read_manifest, read_parts
+from core.files import open_lock
 from core.hashing import sha256_file
 from core.ledger.evidence_ledger import EvidenceLedger
 from core.ledger.kinds import EntryKind
@@ -238,14 +239,14 @@ def _remove(config: Config) -> None:
 
 @contextmanager
 def _one_at_a_time(home: Path) -> Iterator[None]:
-    with (home / "prepare.lock").open("w") as lock:
+    with open_lock(home / "prepare.lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
 def _no_console(home: Path) -> Iterator[None]:
-    with (home / "console.lock").open("w") as lock:
+    with open_lock(home / "console.lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:

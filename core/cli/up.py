@@ -27,7 +27,8 @@ from typing import Any
 from core import clock
 from core.cli.base import Result, Subparsers, progress
 from core.config import ROOT, Config
-from core.errors import ConfigError, DuebookError, InputError, quoted
+from core.errors import DuebookError, InputError, quoted
+from core.files import unwritable
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8501
@@ -146,7 +147,7 @@ def _lock(home: Path) -> Iterator[int | None]:
     try:
         descriptor = os.open(home / "console.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as e:
-        raise ConfigError("The workspace cannot be written.", where=str(home), next_step="Check its owner.") from e
+        raise unwritable(home / "console.lock", e) from e
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -37,7 +37,7 @@ from core.evaluation.shard import (
     planned,
     shard_message,
 )
-from core.files import sync_folder
+from core.files import open_lock, sync_folder
 from core.ledger.run_store import finish_run, get_run, progress_run, register_run, runs
 from core.ledger.store import Store, open_workspace
 from core.records.run import Manifest, RunStatus
@@ -110,9 +110,7 @@ def evaluate(config: Config, plan: Plan, report: Report = lambda _: None, setup:
 @contextmanager
 def _alone(config: Config) -> Iterator[Callable[[str], None]]:
     """Hold the workspace's evaluation lock; yields a function that writes the run's id into it."""
-    work = config.home / "work"
-    work.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (work / "evaluate.lock").open("a+", encoding="utf-8") as lock:
+    with open_lock(config.home / "work" / "evaluate.lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
