@@ -6,7 +6,9 @@ library in the process would cancel the locks of the first, so DuckDB never open
 
 from __future__ import annotations
 
+import errno
 import sqlite3
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ from core.clock import parse_instant
 from core.errors import InputError, StoreError
 
 INSTANT = pa.timestamp("us", tz="UTC")
+DISK = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
+"""What the system says of a disk that is full or failing."""
 
 
 @dataclass(frozen=True)
@@ -173,9 +177,13 @@ class StoreReader:
 
     def _open(self) -> sqlite3.Connection | None:
         try:
-            inode = self.path.stat().st_ino
+            found = self.path.stat()
         except FileNotFoundError:
             inode = None
+        else:
+            if not stat.S_ISREG(found.st_mode):
+                raise StoreError("The store is not a file.", where=str(self.path))
+            inode = found.st_ino
         if inode != self._inode:  # the workspace was reset
             self.close()
         if inode is not None and self._connection is None:
@@ -190,19 +198,33 @@ class StoreReader:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, InputError) as e:
+        except (sqlite3.Error, InputError, UnicodeDecodeError, OSError) as e:
             self.close()
-            raise StoreError(
-                f"The workspace's store cannot be read: {e}.",
-                where=str(self.path),
-                next_step="Run `python -m core ledger verify`.",
-            ) from e
+            raise _unreadable(e, self.path) from e
 
     def close(self) -> None:
         """Close the connection; the next question opens it anew."""
         if self._connection is not None:
             self._connection.close()
         self._connection, self._inode = None, None
+
+
+def _unreadable(error: Exception, path: Path) -> StoreError:
+    """Return what is wrong, and what helps: `ledger verify` tells of a damaged store, not of a full disk."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says where in SQLite it happened
+    reason = str(error)
+    if isinstance(error, OSError):
+        reason = error.strerror or reason
+    elif isinstance(error, InputError):
+        reason = error.message.rstrip(".")
+    elif isinstance(error, UnicodeDecodeError):  # of SQLite's own message, which names what is no text in the schema
+        reason = "a name in its schema is no text"
+    next_step = "Run `python -m core ledger verify`."
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) or getattr(error, "errno", None) in DISK:
+        reason, next_step = f"the disk is full or failing ({reason})", "Free some space and do it again."
+    elif code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY) or isinstance(error, OSError):
+        next_step = "Give yourself the right to read it and to write in its folder, or copy the workspace."
+    return StoreError(f"The workspace's store cannot be read: {reason}.", where=str(path), next_step=next_step)
 
 
 def _has_no_tables(connection: sqlite3.Connection) -> bool:

@@ -66,6 +66,15 @@ def test_a_home_that_may_not_be_written_is_a_sentence_and_stays_as_it_is(
             f"The store can only be read where its folder and its files can be written. ({home}/store.sqlite)"
             " Give yourself the right to write there, or copy the workspace.\n"
         )
+        assert call("sql", "SELECT 1") == (0, "1\n1\n1 row\n", "")
+        (home / "store.sqlite").chmod(0)
+        assert call("sql", "SELECT 1") == (
+            2,
+            "",
+            f"The workspace's store cannot be read: unable to open database file. ({home}/store.sqlite)"
+            " Give yourself the right to read it and to write in its folder, or copy the workspace.\n",
+        )
+        (home / "store.sqlite").chmod(0o400)
         for command, refused in (
             (["prepare"], "prepare.lock"),
             (["prepare", "--force"], "prepare.lock"),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import resource
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.acts.compact import compact_tail
+from core.cli import main
 from core.config import Config, load
 from core.errors import StoreError, ViewError
 from core.hashing import sha256_file
@@ -37,6 +41,7 @@ from core.views.read.traces import (
     one_trace,
     totals,
 )
+from core.views.tables import StoreReader
 from core.views.views import Snapshot, Views
 from tests.views.made import altered, list_part, made_trace, made_traces, store_of, written
 
@@ -453,3 +458,70 @@ def test_a_store_that_is_none_is_one_sentence(tmp_path: Path, content: bytes) ->
     with pytest.raises(StoreError, match="The workspace's store cannot be read"), views.snapshot():
         pass
     views.close()
+
+
+@pytest.fixture
+def store_file(tmp_path: Path) -> Path:
+    """Return the file of an empty workspace that nobody has open."""
+    return store_of(tmp_path / "home", []).store
+
+
+def said_of(store: Path) -> str:
+    with pytest.raises(StoreError) as refused:
+        StoreReader(store).read()
+    return str(refused.value)
+
+
+def test_a_full_disk_is_no_damaged_store(store_file: Path) -> None:
+    """The limit on a file's size stands for the disk: the memory that readers share is a file too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        said = said_of(store_file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert said == (
+        "The workspace's store cannot be read: the disk is full or failing (disk I/O error)."
+        f" ({store_file}) Free some space and do it again."
+    )
+    StoreReader(store_file).read()
+
+
+def test_a_name_in_the_schema_that_is_no_text_is_one_sentence(
+    store_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(store_file)) as connection, connection:
+        connection.execute("CREATE TABLE mine (a)")
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute("UPDATE sqlite_master SET name = CAST(x'6dff' AS TEXT) WHERE name = 'mine'")
+    assert said_of(store_file) == (
+        f"The workspace's store cannot be read: a name in its schema is no text. ({store_file})"
+        " Run `python -m core ledger verify`."
+    )
+    monkeypatch.setattr("core.cli.base.is_prepared", lambda config: True)
+    assert main(["ledger", "verify", "--home", str(store_file.parent)]) == 1
+    said = capsys.readouterr()
+    assert "The store's file is damaged and cannot be read." in said.out
+    assert said.err == ""
+
+
+def test_an_instant_that_is_none_is_one_sentence(store_file: Path) -> None:
+    with closing(sqlite3.connect(store_file)) as connection, connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("UPDATE entry SET at = 'noon'")
+    assert said_of(store_file) == (
+        "The workspace's store cannot be read: 'noon' is not an instant: write RFC 3339 with an offset, like"
+        f" 2026-12-04T09:00:00-05:00. ({store_file}) Run `python -m core ledger verify`."
+    )
+
+
+def test_a_store_that_the_system_does_not_open_is_one_sentence(tmp_path: Path) -> None:
+    circle, folder = tmp_path / "circle", tmp_path / "folder"
+    circle.symlink_to("circle")
+    folder.mkdir()
+    assert said_of(folder) == f"The store is not a file. ({folder})"
+    assert said_of(circle) == (
+        f"The workspace's store cannot be read: Too many levels of symbolic links. ({circle})"
+        " Give yourself the right to read it and to write in its folder, or copy the workspace."
+    )
