@@ -14,11 +14,13 @@ from typing import Any
 
 import duckdb
 
-from core.errors import ViewError, quoted
+from core.errors import ViewError, quoted, shortened
 from core.records.base import text_problem
 from core.views.catalog import VIEW_NAMES
 
 TEXT_BYTES = 100_000
+SAID = 400
+"""Characters of what DuckDB says; it repeats the query where that is one long word."""
 
 TABLE_FUNCTIONS = frozenset({"generate_series", "json_each", "json_tree", "range", "repeat", "unnest"})
 """Table functions that read nothing."""
@@ -55,7 +57,7 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     except (duckdb.Error, RecursionError) as e:
         raise ViewError("The query cannot be checked: it is nested too deeply.") from e
     if tree["error"]:
-        raise ViewError(f"The query is not a plain SELECT: {tree.get('error_message', '')}")
+        raise ViewError(f"The query is not a plain SELECT: {shortened(str(tree.get('error_message', '')), SAID)}")
     named = {str(entry["key"]) for n in nodes for entry in (n.get("cte_map") or {}).get("map", [])}
     # A WITH name is one only inside its query; outside it might be a file's or a table's.
     if odd := sorted(n for n in named if not _NAME.fullmatch(n)):
@@ -76,14 +78,16 @@ def _check_node(node: dict[str, Any], allowed: set[str]) -> None:
     elif kind == "TABLE_FUNCTION":
         name = str(node["function"].get("function_name", "")).lower()
         if name not in TABLE_FUNCTIONS:
-            raise ViewError(f"The table function {name} is not allowed here; the views are {', '.join(VIEW_NAMES)}.")
+            raise ViewError(
+                f"The table function {shortened(name, 80)} is not allowed here; the views are {', '.join(VIEW_NAMES)}."
+            )
     elif kind == "SHOW_REF" and node.get("query") is None:
         raise ViewError(f"Only a SELECT is taken; the views are {', '.join(VIEW_NAMES)}.")
     elif kind in ("COLUMN_DATA", "BOUND_TABLE_REF", "DELIM_GET"):
         raise ViewError("The query is not a plain SELECT.")
     name = str(node.get("function_name") or "").lower()
     if name and name not in _HARMLESS and _REFUSED.fullmatch(name):
-        raise ViewError(f"The function {name} is not allowed here.")
+        raise ViewError(f"The function {shortened(name, 80)} is not allowed here.")
 
 
 def _tables(connection: duckdb.DuckDBPyConnection) -> set[str]:
@@ -104,6 +108,7 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def first_line(error: Exception) -> str:
-    """Return an error's first line as a sentence."""
+    """Return an error's first line as a sentence, its middle left out where it is long."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "The query failed")
+    text = shortened(text, SAID)
     return text if text.endswith((".", "!", "?")) else f"{text}."

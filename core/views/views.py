@@ -24,6 +24,7 @@ from core.errors import ViewError
 from core.traces.dataset import ARROW_SCHEMA, rows_from_json
 from core.views.answer import Answer, with_values
 from core.views.catalog import VIEW_NAMES, view_file
+from core.views.query_check import first_line
 from core.views.segments import Files, Mark, Segments, read, trace_folders
 from core.views.tables import TABLES, StoreReader, StoreReading
 
@@ -140,7 +141,7 @@ class Views:
             self._seen = None
         log.warning("a query failed: %s", error)
         return ViewError(
-            f"The question could not be answered: {str(error).splitlines()[0]}",
+            f"The question could not be answered: {first_line(error)}",
             next_step="Ask again: a trace file that changed meanwhile is then named and left out.",
         )
 
@@ -183,7 +184,7 @@ class Views:
             self._segments.forget()
             self._seen = None
             raise ViewError(
-                f"The newest trace files cannot be read: {str(e).splitlines()[0]}.",
+                f"The newest trace files cannot be read: {first_line(e)}",
                 next_step="Ask again: a trace file that changed meanwhile is then named and left out.",
             ) from e
 

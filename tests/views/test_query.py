@@ -183,6 +183,36 @@ def test_the_refusal_names_what_is_refused(config: Config, sql: str, sentence: s
     assert refused.value.message == sentence
 
 
+LONG = "x" * 90_000
+
+
+@pytest.mark.parametrize(
+    ("sql", "begin"),
+    [
+        ("SELEC{}", "Parser Error: syntax error at or near"),
+        ("SELECT * FROM trace WHERE {}", "Binder Error: Referenced column"),
+        ("SELECT '{}'::INTEGER", "Conversion Error: Could not convert string"),
+        ("SELECT {}(1)", "Catalog Error: Scalar Function with name"),
+        ("SELECT read_{}(1)", "The function read_xxx"),
+        ("SELECT * FROM {}(1)", "The table function xxx"),
+        ("SELECT * FROM {}", "There is no view 'xxx"),
+        ('WITH "{} " AS (SELECT 1) SELECT 1', "The WITH name 'xxx"),
+    ],
+)
+def test_a_refusal_does_not_repeat_a_long_query(asked: Views, sql: str, begin: str) -> None:
+    with asked.snapshot() as snapshot, pytest.raises(ViewError) as refused:
+        answer_of(snapshot.cursor, sql.format(LONG), 10)
+    assert refused.value.message.startswith(begin)
+    assert len(refused.value.message) < 500
+
+
+def test_a_failed_question_of_a_page_is_short_too(asked: Views) -> None:
+    with asked.snapshot() as snapshot, pytest.raises(ViewError) as refused:
+        snapshot.ask("trace", f"SELECT {LONG} FROM trace")
+    assert refused.value.message.startswith("The question could not be answered: Binder Error")
+    assert len(refused.value.message) < 500
+
+
 @pytest.fixture(scope="module")
 def plain() -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a DuckDB without views, in UTC."""
