@@ -27,12 +27,11 @@ import pandas as pd
 import pyarrow as pa
 
 from bench.synthetic_traces import RUN_ROWS, another_run, one_run
+from core.acts.compact import list_file
 from core.config import Config, load
 from core.hashing import sha256_file
 from core.ledger.store import open_workspace
-from core.ledger.trace_tail import list_segment
 from core.records.filter import Filter
-from core.records.trace import EvidenceClass
 from core.traces.writer import SegmentFile, write_table
 from core.views.read import overview, runs
 from core.views.read import traces as ask
@@ -60,16 +59,7 @@ def make_home(folder: Path, rows: int) -> Config:
             parts.append(write_table(config.traces, run.slice(0, min(RUN_ROWS, rows - number * RUN_ROWS)), "run"))
     with open_workspace(config, create=True) as store, store.write() as tx:
         for part in parts:
-            list_segment(
-                tx,
-                path=part.path.relative_to(config.home).as_posix(),
-                rows=part.rows,
-                sha256=part.sha256,
-                min_id=part.min_id,
-                max_id=part.max_id,
-                evidence_class=EvidenceClass(part.evidence_class),
-                run_id=part.run_id,
-            )
+            list_file(tx, config, part)
     return config
 
 

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 from core.clock import format_instant, now
 from core.config import DATA
 from core.errors import InputError, LedgerCorrupt, StoreError
+from core.files import write_whole
 from core.ledger.chain import FIELDS, Entry, canonical, entry_hash
 from core.ledger.kinds import Body, EntryKind, Genesis, LedgerClass, body_json
 from core.ledger.ledger import Findings, HeadFile, VerifyReport, against, read_head
@@ -216,17 +217,9 @@ class EvidenceLedger:
         return walked, ledger_id
 
     def _write_head(self, head: HeadFile) -> None:
-        temporary = self.head_path.with_name(f".head.{os.getpid()}.json")
-        with temporary.open("wb") as f:
-            f.write(canonical(head.model_dump(mode="json")) + b"\n")
-            f.flush()
-            os.fsync(f.fileno())
-        temporary.replace(self.head_path)
-        folder = os.open(self.head_path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        step = "Restore data/evidence from version control and do it again."
+        with write_whole(self.head_path, what="The evidence ledger's head", kind=StoreError, next_step=step) as file:
+            file.write(canonical(head.model_dump(mode="json")) + b"\n")
 
 
 def _add(

@@ -59,6 +59,26 @@ def test_records_read_back_equal_in_the_order_of_writing(store: Store, records: 
         assert record_store.open_records(conn, namespace) == active
 
 
+@given(written=st.lists(st.tuples(st.sampled_from(["e1", "e2", "a", "a/b", "é", "none"]), RECORDS), max_size=5))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_all_records_are_those_of_each_namespace(store: Store, written: list[tuple[str, list[Record]]]) -> None:
+    with store.read() as conn:
+        mark = f"{head_seq(conn)}-{id(written)}/"  # the store holds the earlier examples too
+        earlier = record_store.read_all_records(conn)
+    expected: dict[str, list[Record]] = {}
+    for namespace, records in written:  # one namespace's records are written in pieces, others' in between
+        known = expected.setdefault(mark + namespace, [])
+        new = [r for r in records if r.record_id not in {k.record_id for k in known}]
+        with store.write() as tx:
+            record_store.write_records(tx, mark + namespace, new)
+        known += new
+    with store.read() as conn:
+        found = record_store.read_all_records(conn)
+        assert found == earlier | {n: r for n, r in expected.items() if r}
+        assert found == {n: record_store.read_records(conn, n) for n in found}
+        assert all(record_store.read_records(conn, n) == [] for n, r in expected.items() if not r)
+
+
 def test_condition_and_payload_are_separate_texts_bound_by_the_record(store: Store) -> None:
     with store.write() as tx:
         record_store.write_records(tx, "e1", [record("r1")])
