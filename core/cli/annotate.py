@@ -20,7 +20,7 @@ from core.views.views import Views
 
 def register(subparsers: Subparsers) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("annotate", help="label a trace", description=__doc__)
+    parser = subparsers.add_parser("annotate", help="label a trace, case, run or record", description=__doc__)
     kinds = [kind.value for kind in TargetKind]
     parser.add_argument("kind", metavar="KIND", choices=kinds, help=", ".join(kinds))
     parser.add_argument("id", metavar="ID")

@@ -6,8 +6,10 @@ Only the group that was called is imported, so that a light command does not pay
 
 Promise: with `--json` standard output carries exactly one JSON document, whatever happens, for `--help` and `--version`
 too; progress goes to standard error. Exit 0 ok, 1 a check failed or an act was refused, 2 bad input or a missing
-package, 130 stopped by the user. Characters that a terminal would obey are written as their number, in JSON too.
-No traceback reaches the terminal: an unexpected error is written to a log in the workspace, and its path is said.
+package, 130 stopped by the user. Only `prepare`, `up` and `evaluate` make a workspace; where there is none, any other
+command that needs one says so and leaves the folder as it is. Characters that a terminal would obey are written as
+their number, in JSON too. No traceback reaches the terminal: an unexpected error is written to a log in the workspace,
+and its path is said.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -33,7 +36,7 @@ from core.acts.prepared import is_prepared
 from core.cli.document import to_json
 from core.cli.parser import Answered, CommandParser, UsageRefused, cut
 from core.config import Config
-from core.errors import DuebookError, InputError, MissingPackage, spelled
+from core.errors import ConfigError, DuebookError, InputError, MissingPackage, spelled
 
 Handler = Callable[[argparse.Namespace, Config], "Result"]
 Subparsers = Any
@@ -57,28 +60,41 @@ class Result:
     """The handler has answered through `args.say_now` (a command that stays, like `up`); print nothing more."""
 
 
+class Needs(Enum):
+    """What a command needs of the workspace before it runs."""
+
+    NOTHING = "nothing"
+    WORKSPACE = "workspace"
+    """One that is there; it is completed where this checkout ships more than it holds, and never made."""
+    ANY = "any"
+    """One that is there or is made now."""
+
+
 @dataclass(frozen=True)
 class Group:
-    """A command group: its one-line help, and whether it needs a prepared workspace before it runs."""
+    """A command group: its one-line help, and what it needs.
+
+    A part of a group that needs something else says so with `parser.set_defaults(needs=...)`.
+    """
 
     help: str
-    needs_home: bool = False
+    needs: Needs = Needs.NOTHING
 
 
 GROUPS: Mapping[str, Group] = {
-    "up": Group("the console in a browser, on this machine only", needs_home=True),
+    "up": Group("the console in a browser, on this machine only", needs=Needs.ANY),
     "prepare": Group("make a workspace, with the shipped evidence in it"),
     "doctor": Group("versions, device, store; what is missing and how to get it"),
-    "evaluate": Group("run an experiment; resumable", needs_home=True),
-    "evidence": Group("verify, freeze or amend evidence", needs_home=True),
-    "criteria": Group("the frozen criteria of a contract against a run", needs_home=True),
-    "claims": Group("what is established, rejected, not tested", needs_home=True),
+    "evaluate": Group("run an experiment; resumable", needs=Needs.ANY),
+    "evidence": Group("verify, freeze or amend evidence", needs=Needs.WORKSPACE),
+    "criteria": Group("the frozen criteria of a contract against a run", needs=Needs.WORKSPACE),
+    "claims": Group("what is established, rejected, not tested", needs=Needs.WORKSPACE),
     "score": Group("score a case file with a trigger"),
     "triggers": Group("the triggers that are installed"),
-    "ledger": Group("verify the ledger, or take its head", needs_home=True),
-    "annotate": Group("label a trace", needs_home=True),
-    "export": Group("write what a filter selects to a file", needs_home=True),
-    "sql": Group("one SELECT over the views", needs_home=True),
+    "ledger": Group("verify the ledger, or take its head", needs=Needs.WORKSPACE),
+    "annotate": Group("label a trace, case, run or record", needs=Needs.WORKSPACE),
+    "export": Group("write what a filter selects to a file", needs=Needs.WORKSPACE),
+    "sql": Group("one SELECT over the views", needs=Needs.WORKSPACE),
 }
 
 
@@ -124,8 +140,7 @@ def main(argv: Sequence[str]) -> int:
         args.say_now = lambda early: _answer(to_json(early.document) if as_json else early.text, early.exit_code, out)
         # A library that prints must not spoil the one document.
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-            if GROUPS[args.command].needs_home:
-                _prepare_missing_home(config)
+            make_ready(config, getattr(args, "needs", GROUPS[args.command].needs))
             result: Result = args.run(args, config)
     except Answered as e:
         result = Result(e.document, e.text)
@@ -208,13 +223,35 @@ def _import_group(name: str) -> Any:
         raise InputError(f"The command `{name}` is not part of this version.") from e
 
 
-def _prepare_missing_home(config: Config) -> None:
-    """Prepare the workspace where it is missing or incomplete: the first command that needs one finds it ready."""
-    if is_prepared(config):
+def make_ready(config: Config, needs: Needs) -> None:
+    """Complete the workspace where it is incomplete; make it where it is missing and the command may.
+
+    Raises
+    ------
+    ConfigError : there is no workspace, and the command makes none.
+    """
+    if needs is Needs.NOTHING or is_prepared(config):
         return
+    if needs is Needs.WORKSPACE:
+        refuse_missing(config)
     from core.acts.prepare import prepare  # here, not above: a light command does not pay for the store
 
     prepare(config, report=progress)
+
+
+def refuse_missing(config: Config) -> None:
+    """Do nothing where there is a workspace.
+
+    Raises
+    ------
+    ConfigError : there is none.
+    """
+    if not config.store.exists():
+        raise ConfigError(
+            "There is no workspace here.",
+            where=str(config.home),
+            next_step="Check --home, or make one with `python -m core prepare`.",
+        )
 
 
 class _Version(argparse.Action):

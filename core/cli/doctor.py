@@ -150,7 +150,9 @@ def _backbone(config: Config) -> Iterator[Line]:
 def _workspace(config: Config) -> Iterator[Line]:
     home = config.home
     if not config.store.exists():
-        yield Line("workspace", State.WARN, f"{home} holds no store yet.", "The first command that needs it makes it.")
+        yield Line(
+            "workspace", State.WARN, f"{home} holds no store yet.", "Check --home, or run `python -m core prepare`."
+        )
         return
     mode = home.stat().st_mode & 0o777
     if mode & 0o077:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from core.cli.base import Result, Subparsers, progress
+from core.cli.base import Needs, Result, Subparsers, progress
 from core.cli.tables import criteria_lines
 from core.config import Config
 from core.errors import InputError, quoted
@@ -23,12 +23,12 @@ def register(subparsers: Subparsers) -> None:
         metavar="N",
         help="executions run again, past the cache (default 10); at most all",
     )
-    verify.set_defaults(run=_verify)
+    verify.set_defaults(run=_verify, needs=Needs.NOTHING)
     freeze = does.add_parser("freeze", help="fix contracts or case sets by hash before anything is scored on them")
     freeze.add_argument(
         "files", nargs="+", type=Path, metavar="F", help="files or folders of data/contracts and data/controlled"
     )
-    freeze.set_defaults(run=_freeze)
+    freeze.set_defaults(run=_freeze, needs=Needs.NOTHING)
     amend = does.add_parser("amend", help="run a complete run again with technically corrected code; the old one stays")
     amend.add_argument("run_id", metavar="RUN")
     amend.add_argument("--reason", required=True, metavar="T", help="what was wrong, and that no outcome led to it")

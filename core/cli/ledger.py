@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from core.cli.base import Result, Subparsers
+from core.cli.base import Needs, Result, Subparsers, refuse_missing
 from core.config import Config
 from core.errors import InputError, StoreError
 from core.ledger.evidence_ledger import EvidenceLedger
@@ -27,7 +27,7 @@ def register(subparsers: Subparsers) -> None:
         "head", help="count and hash of the chain, keyed under DUEBOOK_LEDGER_KEY where it is set"
     )
     taking.add_argument("--evidence", action="store_true", help="of the evidence ledger instead of the workspace's")
-    taking.set_defaults(run=run_head)
+    taking.set_defaults(run=run_head, needs=Needs.NOTHING)  # the evidence ledger's needs no workspace
 
 
 def run_verify(args: argparse.Namespace, config: Config) -> Result:
@@ -70,6 +70,7 @@ def run_head(args: argparse.Namespace, config: Config) -> Result:
             raise InputError("There is no evidence ledger yet.", next_step="Freeze something with `evidence freeze`.")
         taken: HeadFile = found.keyed(config.ledger_key)
     else:
+        refuse_missing(config)
         with open_workspace(config) as store:
             taken = head(store, config.ledger_key)
     keyed = "keyed" if taken.hmac else "not keyed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import subprocess
@@ -14,9 +15,15 @@ from typing import Any
 
 import pytest
 
+from core.acts import prepared
+from core.acts.prepared import is_prepared
 from core.cli import base, main
-from core.config import ROOT, Config
+from core.config import ROOT, Config, load
 from core.errors import CheckFailed, InputError
+from core.evaluation.frozen import freeze
+from core.evaluation.verify import verify
+from core.ledger.evidence_ledger import EvidenceLedger
+from core.ledger.store import open_workspace
 
 Handler = Callable[[argparse.Namespace, Config], base.Result]
 
@@ -289,17 +296,109 @@ def test_every_group_answers_help(name: str, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith(f"usage: python -m core {name}")
 
 
-def test_a_missing_workspace_is_prepared_by_the_first_command_that_needs_one(
+def test_a_missing_workspace_is_made_only_by_a_command_that_may(
     command: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.acts.prepared.EVIDENCE", tmp_path / "no runs")
     command(say())
-    assert main(["trial"]) == 0
-    assert not (tmp_path / "home").exists()
-    monkeypatch.setattr(base, "GROUPS", {**base.GROUPS, "trial": base.Group("a trial", needs_home=True)})
+    for needs, code in ((base.Needs.NOTHING, 0), (base.Needs.WORKSPACE, 2)):
+        monkeypatch.setattr(base, "GROUPS", {**base.GROUPS, "trial": base.Group("a trial", needs)})
+        assert main(["trial"]) == code
+        assert not (tmp_path / "home").exists()
+    monkeypatch.setattr(base, "GROUPS", {**base.GROUPS, "trial": base.Group("a trial", base.Needs.ANY)})
     assert main(["trial"]) == 0
     assert (tmp_path / "home" / "store.sqlite").is_file()
     assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_workspace_that_is_there_is_completed_by_any_command_that_needs_it(
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.acts.prepared.EVIDENCE", tmp_path / "no runs")
+    open_workspace(load(), create=True).close()
+    command(say())
+    monkeypatch.setattr(base, "GROUPS", {**base.GROUPS, "trial": base.Group("a trial", base.Needs.WORKSPACE)})
+    assert not is_prepared(load())
+    assert main(["trial"]) == 0
+    assert is_prepared(load())
+
+
+CASES, CONTRACT = str(ROOT / "data" / "demo" / "cases.jsonl"), str(ROOT / "data" / "contracts" / "controlled.csv")
+ONLY_READ = [
+    (["evidence", "amend", "r", "--reason", "why"], 2),
+    (["criteria", "controlled"], 2),
+    (["claims"], 2),
+    (["ledger", "verify"], 2),
+    (["ledger", "head"], 2),
+    (["annotate", "run", "r", "--label", "x"], 2),
+    (["export", "traces", "--out", "out.csv"], 2),
+    (["sql", "SELECT 1"], 2),
+    (["sql"], 2),
+    (["doctor"], None),  # as this machine is
+    (["triggers"], 0),
+    (["score", "--cases", CASES, "--trigger", "never", "--out", "-"], 0),
+    (["evidence", "verify"], 0),
+    (["evidence", "freeze", CONTRACT], 0),
+    (["ledger", "head", "--evidence"], 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["missing", "empty", "other"])
+@pytest.mark.parametrize(("argv", "code"), ONLY_READ, ids=[" ".join(Path(a).name for a in c[0]) for c in ONLY_READ])
+def test_what_only_reads_makes_no_workspace(
+    argv: list[str],
+    code: int | None,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    evidence = tmp_path / "evidence"
+    for function in (verify, freeze, EvidenceLedger.__init__):
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.default == prepared.EVIDENCE:
+                instead_of_default(monkeypatch, function, name, evidence)
+    freeze([Path(CONTRACT)], "person:tester", evidence)
+    home, out = tmp_path / "typo", tmp_path / "elsewhere"
+    out.mkdir()
+    monkeypatch.chdir(out)
+    if place != "missing":
+        home.mkdir(mode=0o755)
+    if place == "other":
+        (home / "notes.txt").write_text("mine")
+    before = as_it_lies(tmp_path, home)
+    assert main(["--home", str(home), *argv]) in ({0, 1} if code is None else {code})
+    said = capsys.readouterr()
+    assert as_it_lies(tmp_path, home) == before
+    assert list(out.iterdir()) == []
+    if code == 2:
+        assert said.out == ""
+        assert said.err == (
+            f"There is no workspace here. ({home}) Check --home, or make one with `python -m core prepare`.\n"
+        )
+
+
+def as_it_lies(*places: Path) -> list[tuple[Path, int, int, int]]:
+    """Return places, and what the last of them holds, each with its inode, mode and time of change."""
+    found = [p for p in (*places, *places[-1].rglob("*")) if p.exists()]
+    return [(p, s.st_ino, s.st_mode, s.st_ctime_ns) for p in found for s in [p.lstat()]]
+
+
+def instead_of_default(monkeypatch: pytest.MonkeyPatch, function: Any, name: str, value: object) -> None:
+    """Give a parameter another default."""
+    parameters = inspect.signature(function).parameters
+    if parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
+        monkeypatch.setitem(function.__kwdefaults__, name, value)
+        return
+    with_default = [n for n, p in parameters.items() if p.default is not p.empty and p.kind is not p.KEYWORD_ONLY]
+    defaults = dict(zip(with_default, function.__defaults__, strict=True)) | {name: value}
+    monkeypatch.setattr(function, "__defaults__", tuple(defaults.values()))
+
+
+def test_every_command_is_among_those_that_only_read_or_those_that_make() -> None:
+    makes = {name for name, group in base.GROUPS.items() if group.needs is base.Needs.ANY}
+    assert makes == {"up", "evaluate"}
+    assert {argv[0] for argv, _ in ONLY_READ} == set(base.GROUPS) - makes - {"prepare"}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from core.acts import prepared
+from core.acts.prepare import prepare
 from core.cli import doctor, main
-from core.config import ROOT
+from core.config import ROOT, load
 from core.errors import MissingPackage
 
 
@@ -39,7 +40,7 @@ def test_without_a_workspace_it_says_so_and_makes_none(capsys: pytest.CaptureFix
             "name": "workspace",
             "state": "warn",
             "text": f"{tmp_path / 'home'} holds no store yet.",
-            "next": "The first command that needs it makes it.",
+            "next": "Check --home, or run `python -m core prepare`.",
         }
     ]
     assert lines["python"][0]["state"] == "ok"
@@ -48,7 +49,7 @@ def test_without_a_workspace_it_says_so_and_makes_none(capsys: pytest.CaptureFix
 
 
 def test_a_workspace_is_verified(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    main(["ledger", "verify"])
+    prepare(load())
     capsys.readouterr()
     _, lines = ask(capsys)
     home = tmp_path / "home"
@@ -61,7 +62,7 @@ def test_a_workspace_is_verified(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 
 def test_a_tampered_ledger_fails_with_the_first_bad_entry(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    main(["ledger", "verify"])
+    prepare(load())
     store = sqlite3.connect(tmp_path / "home" / "store.sqlite")
     store.execute("DROP TRIGGER entry_is_never_updated")
     store.execute("UPDATE entry SET actor = 'person:mallory' WHERE seq = 1")

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from core.acts import prepared
+from core.acts.prepare import prepare
 from core.cli import main
+from core.config import load
 from core.evaluation import ship
 from core.evaluation.verify import verify
 
@@ -23,8 +25,9 @@ def message(document: dict[str, Any]) -> str:
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A project that ships no run."""
+    """A project that ships no run, and a workspace."""
     monkeypatch.setattr(prepared, "EVIDENCE", tmp_path / "none")
+    prepare(load())
 
 
 @pytest.mark.usefixtures("bare")
@@ -119,8 +122,6 @@ def test_a_limited_run_through_the_real_models(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.model
 def test_the_shipped_evidence_verifies_and_a_slice_of_it_comes_out_equal(tmp_path: Path) -> None:
-    from core.config import load
-
     assert ship.shipped_runs()
     found = verify(load(tmp_path / "home"), 4)
     assert [c.sentence for c in found.checks if c.ok is False] == []

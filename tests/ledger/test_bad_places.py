@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from core.config import ROOT
+from core.acts.prepare import prepare
+from core.config import ROOT, load
 from core.errors import StoreError
 from core.ledger import annotation_store
 from core.ledger.ledger import verify
@@ -56,7 +57,8 @@ def test_a_home_that_may_not_be_written_is_a_sentence_and_stays_as_it_is(
 ) -> None:
     home = tmp_path / "home"
     monkeypatch.setenv("DUEBOOK_HOME", str(home))
-    listed = call("sql", "--json", "SELECT trace_id FROM trace LIMIT 1")[1]  # the first command makes the workspace
+    prepare(load())
+    listed = call("sql", "--json", "SELECT trace_id FROM trace LIMIT 1")[1]
     trace_id = json.loads(listed)["rows"][0][0]
     before = {p: p.read_bytes() for p in home.rglob("*") if p.is_file()}
     with only_readable(home):
@@ -94,7 +96,7 @@ def test_a_home_that_may_not_be_written_is_a_sentence_and_stays_as_it_is(
 def test_a_home_in_a_folder_that_may_not_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir()
     with only_readable(tmp_path / "closed"):
-        code, out, err = call("--home", str(tmp_path / "closed" / "home"), "ledger", "verify")
+        code, out, err = call("--home", str(tmp_path / "closed" / "home"), "evaluate", "controlled")
     assert (code, out) == (2, "")
     assert err == (
         f"The workspace cannot be made: Permission denied. ({tmp_path}/closed/home) Give another folder with --home.\n"

@@ -105,7 +105,7 @@ CASES = [*((*case, False) for case in READ_ONLY), *((*case, True) for case in UN
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a filled workspace beside an evidence ledger of its own."""
     monkeypatch.setattr(EvidenceLedger.__init__, "__defaults__", (tmp_path / "evidence",))
-    monkeypatch.setattr(base, "_prepare_missing_home", lambda config: None)
+    monkeypatch.setattr(base, "make_ready", lambda config, needs: None)
     (tmp_path / "home").mkdir()
     filled(tmp_path / "home")
     return tmp_path / "home"
