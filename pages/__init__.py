@@ -18,6 +18,8 @@ class Page(NamedTuple):
     """The heading it stands under."""
     question: str
     """What it answers."""
+    parameters: tuple[str, ...] = ()
+    """What its address may hold besides the time zone: `f` repeats, the others stand once."""
 
 
 PAGES = (
@@ -34,6 +36,7 @@ PAGES = (
         ":material/format_list_bulleted:",
         "Audit",
         "What happened in each execution, and why did it fire or stay silent?",
+        ("f", "sort", "page", "trace"),
     ),
 )
 

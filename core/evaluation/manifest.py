@@ -108,6 +108,11 @@ def take(contract: str, root: Path = ROOT) -> Hashes:
     )
 
 
+def code_hash(root: Path = ROOT) -> str:
+    """Return the hash of core/ and models/ as they stand."""
+    return files_hash(file_hashes(CODE, root))
+
+
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Return the paths that were added, removed or edited, each with that word."""
     words = []

@@ -45,7 +45,13 @@ def outcome_bars(counts: pd.DataFrame) -> go.Figure:
             orientation="h",
             marker={
                 "color": colour,
-                "pattern": {"shape": PATTERNS.get(outcome, ""), "fgcolor": "white", "solidity": 0.25},
+                # The ground is named: left out, plotly draws the hatching on nothing.
+                "pattern": {
+                    "shape": PATTERNS.get(outcome, ""),
+                    "fgcolor": "white",
+                    "bgcolor": colour,
+                    "solidity": 0.25,
+                },
             },
             hovertemplate="%{y}, " + outcome + ": %{x:,}<extra></extra>",
         )

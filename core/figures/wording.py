@@ -9,11 +9,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import pandas as pd
+
 from core.evaluation.claims import Claim
 from core.records.decision import NullReason
 from core.records.run import CriterionRow, Decided, Manifest
 from core.records.trace import ArmName, Boundary, ErrorKind, StepName, StepStatus, Trace
 
+LEAST_EFFECT = 0.5
+"""Smaller effects of a feature, in log-odds, are not spelled out."""
 STEP_TITLES = {
     StepName.WRITE: "Write",
     StepName.BOUNDARY: "Boundary",
@@ -75,6 +79,30 @@ def number(value: float) -> str:
     if 0 < abs(value) < 0.0001:
         return "less than 0.0001"
     return f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def moved(effects: pd.DataFrame) -> str:
+    """Return which features lowered and raised the score most.
+
+    Parameters
+    ----------
+    effects : columns `feature`, `effect` (log-odds).
+    """
+    ordered = effects.sort_values("effect")
+    parts = [
+        f"{word} most by {', '.join(_effect(row) for row in rows.to_dict('records'))}"
+        for word, rows in (
+            ("Lowered", ordered[ordered["effect"] <= -LEAST_EFFECT].head(3)),
+            ("raised", ordered[ordered["effect"] >= LEAST_EFFECT].iloc[::-1].head(3)),
+        )
+        if len(rows)
+    ]
+    sentence = "; ".join(parts) or "No single feature moved the score much"
+    return sentence[0].upper() + sentence[1:] + "."
+
+
+def _effect(row: Mapping[Any, Any]) -> str:
+    return f"{row['feature'].replace('_', ' ')} ({row['effect']:+.1f})"
 
 
 def compared(score: float | None, threshold: float | None) -> str | None:

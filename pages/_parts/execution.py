@@ -8,11 +8,13 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from core.acts import judge
+from core.errors import DuebookError
 from core.figures.features import feature_bars, score_strip
 from core.figures.system_path import path_in_words, system_path
 from core.figures.tables import audit_table, decision_table, record_table
 from core.figures.waterfall import step_table, waterfall
-from core.figures.wording import ARM_TITLES, BOUNDARY_TITLES, belongs_to, duration, number, verdict
+from core.figures.wording import ARM_TITLES, BOUNDARY_TITLES, belongs_to, duration, moved, number, verdict
 from core.records.trace import Trace
 from core.triggers.learned.features import FEATURE_NAMES
 from pages._parts import show, strings, times
@@ -30,7 +32,7 @@ def headline(trace: Trace) -> None:
         st.code(trace.trace_id, language=None, width="content")
     st.caption(
         f"{literal(belongs_to(trace))} · {literal(times.shown(trace.created_at))} · "
-        f"took {literal(duration(trace.elapsed_us))}"
+        f"answered in {literal(duration(trace.elapsed_us))}"
     )
 
 
@@ -69,10 +71,23 @@ def decision(trace: Trace) -> None:
     strip = score_strip(scores, trace.threshold, judged=trace.score)
     show.chart(strip, key="score_strip", alt=f"score {judged}, threshold {limit}")
     if trace.features is not None:
-        table = pd.DataFrame({"feature": list(FEATURE_NAMES), "value": list(trace.features)})
+        table = _effects(trace, trace.features)
         show.chart(
             feature_bars(FEATURE_NAMES, trace.features), key="features", alt="the 16 features of the pair", table=table
         )
+
+
+def _effects(trace: Trace, features: tuple[float, ...]) -> pd.DataFrame:
+    """Say which features moved the score, where the trigger that gave it is at hand; return the table of features."""
+    values = pd.DataFrame({"feature": list(FEATURE_NAMES), "value": list(features)})
+    if trace.trigger != judge.PAPERS_TRIGGER:
+        return values
+    try:
+        effects = judge.feature_effects(features)
+    except DuebookError:  # the page stands without; `doctor` says what is wrong with the trigger
+        return values
+    st.caption(literal(moved(effects)), help=strings.EFFECTS_HELP)
+    return effects
 
 
 def steps(trace: Trace) -> None:

@@ -58,8 +58,13 @@ def apply(chosen: Filter) -> None:
     address.go(address.here(without=("f", "page", "trace")) | address.of(chosen))
 
 
-def chips(chosen: Filter, field: str, title: str, facet: Facet) -> None:
-    """Draw a column's values as chips with their counts; several chosen ones mean any of them."""
+def chips(chosen: Filter, field: str, title: str, facet: Facet, *, counted: bool = True) -> None:
+    """Draw a column's values as chips; several chosen ones mean any of them.
+
+    Parameters
+    ----------
+    counted : whether the counts are shown: not where they would add up several evidence classes.
+    """
     counts = {row["value"]: row["n"] for row in facet if row["value"] is not None}
     picked = chosen.values(field)
     key = f"chips_{field}"
@@ -69,10 +74,15 @@ def chips(chosen: Filter, field: str, title: str, facet: Facet) -> None:
         sorted({*counts, *picked}),
         selection_mode="multi",
         key=key,
-        format_func=lambda v: f"{literal(v.replace('_', ' '), 28)} · {literal(format(counts.get(v, 0), ','))}",
+        format_func=lambda v: literal(_chip(v, counts.get(v, 0) if counted else None)),
         on_change=_replace,
         args=(chosen, field, key),
     )
+
+
+def _chip(value: str, count: int | None) -> str:
+    name = one_line(value.replace("_", " "), 28)
+    return name if count is None else f"{name} · {count:,}"
 
 
 def _replace(chosen: Filter, field: str, key: str) -> None:

@@ -53,10 +53,12 @@ def open_page(path: str) -> Iterator[Opened]:
     """
     this = page(path)
     st.set_page_config(page_title=f"{this.title} · Duebook", layout="wide", initial_sidebar_state=_SIDEBAR)
+    address.tell()
     _navigation()
     with ExitStack() as stack:
         ready = False
         with guarded(path):
+            address.check(this.parameters)
             settings = resources.config()
             store = resources.store(settings)
             snapshot = stack.enter_context(resources.views(settings).snapshot())

@@ -48,10 +48,25 @@ def claims(state: Standing) -> None:
             st.badge(f"{literal(count)} {literal(status)}", icon=icon, color=colour, help=strings.CLAIMS_HELP)
     for claim in told:
         _claim(state, claim)
+    unclaimed = [c for c in state.claims if c.status is ClaimStatus.NO_CLAIM]
+    for claim in unclaimed:
+        if claim.run_id is not None:
+            _measured_only(claim)
     with st.expander("What is deliberately not claimed, and why"):
-        for claim in state.claims:
-            if claim.status is ClaimStatus.NO_CLAIM:
-                st.markdown(f"**{literal(claim.claim)}.** {literal(claim.limit)}")
+        for claim in unclaimed:
+            if claim.run_id is None:
+                st.markdown(f"Not claimed: *{literal(claim.claim)}.* {literal(claim.limit)}")
+
+
+def _measured_only(claim: Claim) -> None:
+    """Show what was measured and carries no claim, whatever came out."""
+    icon, colour = SIGNS[claim.status]
+    with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
+        with st.container(width=110):
+            st.badge(literal(claim.status), icon=icon, color=colour)
+        with st.container(gap=None):
+            st.markdown(f"A diagnostic: {literal(claim.claim[0].lower() + claim.claim[1:])}?")
+            st.caption(literal(claim.limit))
 
 
 def _claim(state: Standing, claim: Claim) -> None:
@@ -89,6 +104,9 @@ def criteria(opened: Opened, state: Standing, run: Manifest) -> None:
         },
     )
     st.caption(f"{literal(run_words(run))}. {strings.GENERATOR_MATCHED}")
+    if state.code_changed:
+        st.caption(strings.DRIFT)
+        st.code(strings.DRIFT_COMMAND, language="sh")
     show.asked(ask_runs.metrics(opened.snapshot, run.run_id))
 
 

@@ -25,24 +25,37 @@ def section(opened: Opened, trace: Trace) -> None:
     """Show the remarks on an execution and the form for a new one."""
     st.markdown("#### Annotations", help=strings.ANNOTATIONS_HELP)
     held = annotations_of(opened.snapshot, TargetKind.TRACE, trace.trace_id).rows()
+    around = [
+        (about, row)
+        for about, kind, target in (
+            ("its episode", TargetKind.CASE, trace.episode_id),
+            ("its run", TargetKind.RUN, trace.run_id),
+        )
+        for row in annotations_of(opened.snapshot, kind, target).rows()
+    ]
+    told = [("this execution", row) for row in held] + around
     if (seq := st.session_state.pop(_STORED, None)) is not None:
         st.success(f"Stored as entry {literal(seq)}.", icon=":material/check_circle:")
-    if held:
-        show.words(_table(held), alt="annotations of this execution")
+    if told:
+        show.words(_table(told), alt="annotations of this execution, its episode and its run")
     else:
         st.text("No remark yet.")
     _form(opened, trace, held)
 
 
-def _table(held: list[dict[str, Any]]) -> pd.DataFrame:
+def _table(told: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
     return pd.DataFrame(
-        {
-            "label": [one_line(r["label"]) for r in held],
-            "reason": [None if r["text"] is None else one_line(r["text"], CELL) for r in held],
-            "author": [one_line(r["author"]) for r in held],
-            "time": [times.shown(r["at"]) for r in held],
-            "state": ["corrected" if r["replaced_by"] else "stands" for r in held],
-        }
+        [
+            {
+                "about": about,
+                "label": one_line(r["label"]),
+                "reason": None if r["text"] is None else one_line(r["text"], CELL),
+                "author": one_line(r["author"]),
+                "time": times.shown(r["at"]),
+                "state": "corrected" if r["replaced_by"] else "stands",
+            }
+            for about, r in told
+        ]
     )
 
 

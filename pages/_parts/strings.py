@@ -11,6 +11,10 @@ NO_SCHEDULER_HELP = "Nothing runs by itself in this workspace: evaluations are s
 AS_OF_HELP = "Everything on this page was read at one moment: as of this entry of the ledger."
 CLASS_HELP = "Evidence classes are never pooled: a number belongs to one class, one origin and one contract."
 
+PICK_A_CLASS = "Several evidence classes are stored: they are never added up. Pick one to see counts."
+DRIFT = "The code has changed since this run was made; this re-executes a part of it and compares every column:"
+DRIFT_COMMAND = "python -m core evidence verify --rerun 20"
+
 NO_RUN = "No complete controlled run is stored in this workspace."
 RUN_NEXT = "From a shell, run the controlled evaluation (7,200 executions), or a short demonstration of it:"
 RUN_COMMANDS = "python -m core evaluate controlled\npython -m core evaluate controlled --limit 20"
@@ -47,7 +51,14 @@ RUNS_HELP = "Every run that was started, with the way it ended. Failed runs stay
 SEARCH_PLACEHOLDER = "Paste an id (trace, episode, run), or words of an event"
 CHART_TABLE = "The table behind this chart"
 ASKED = "How this was asked"
-WATERFALL_HELP = "Working time only: waits between processes are left out. Hover for the status of a step."
+WATERFALL_HELP = (
+    "Working time only: waits between processes are left out. Writing, the boundary and the hash over the weights "
+    "stand outside the time it took to answer. Hover for the status of a step."
+)
+EFFECTS_HELP = (
+    "The difference in log-odds to the same pair with that one feature at its mean over the training pairs, asked of "
+    "the locked trigger now. Effects do not add up: the trigger is no sum of features."
+)
 PATH_HELP = "The system path of the paper's Figure 1. Filled and thick: the way this execution went."
 PROPOSAL_HELP = "What the backbone would have said by itself is a diagnostic, never the action."
 ARMS_BESIDE_HELP = "Same run, seed, episode and boundary; only the arm differs."

@@ -14,6 +14,10 @@ from core.figures.wording import ago
 _KEY = "tz_picker"
 
 
+def _names() -> set[str]:
+    return available_timezones() - {"Factory"}  # the database's word for a zone nobody set
+
+
 def zone() -> ZoneInfo:
     """Return the zone in the URL.
 
@@ -22,7 +26,7 @@ def zone() -> ZoneInfo:
     ViewError : the URL names no zone.
     """
     name = st.query_params.get("tz", "UTC")
-    if name not in available_timezones():
+    if name not in _names():
         raise ViewError(
             f"The address names the time zone {name!r}, which does not exist.", next_step="Pick one on the left."
         )
@@ -31,7 +35,7 @@ def zone() -> ZoneInfo:
 
 def picker() -> None:
     """Draw the zone's picker; the browser's own zone stands near the top."""
-    names = sorted(available_timezones())
+    names = sorted(_names())
     own = st.context.timezone
     first = [n for n in dict.fromkeys(("UTC", own)) if n in names]
     chosen = st.query_params.get("tz", "UTC")

@@ -21,10 +21,6 @@ PAGE = "pages/traces.py"
 
 def along(opened: Opened, chosen: Filter, trace_id: str) -> None:
     """Draw the way back to the list, with everything as it was, and the steps to its neighbours in the list."""
-    # A link to the page one is on changes what is asked for, and not the browser's address: say it once more.
-    if st.session_state.get("trace_shown", trace_id) != trace_id:
-        st.query_params["trace"] = trace_id
-    st.session_state["trace_shown"] = trace_id
     sort = Sort.parse(st.query_params.get("sort", Sort().token))
     beside = ask.neighbours(opened.snapshot, chosen, trace_id, sort)
     with st.container(horizontal=True, gap="medium"):
@@ -48,12 +44,12 @@ def whole(opened: Opened, trace: Trace) -> None:
     execution.pair(trace)
     execution.way(trace)
     execution.steps(trace)
-    left, right = st.columns(2, gap="large")
+    left, right = st.columns([3, 2], gap="large")
     with left:
         execution.decision(trace)
     with right:
         execution.null_audit(trace)
-        execution.outputs(trace)
+    execution.outputs(trace)
     arms(opened, trace)
     mutants(opened, trace)
     remarks.section(opened, trace)

@@ -38,7 +38,6 @@ CHIPS = {
     "boundary": "Boundary",
     "family": "Family",
     "null_reason": "Reason of silence",
-    "evidence_class": "Evidence class",
 }
 
 
@@ -71,8 +70,13 @@ def pickers(snapshot: Snapshot, chosen: Filter) -> None:
     facet = partial(_facet, snapshot, chosen)
     with st.sidebar:
         st.markdown("#### Filter")
+        classes = facet("evidence_class")
+        alone = len(chosen.values("evidence_class") or classes) <= 1
+        if not alone:
+            st.caption(strings.PICK_A_CLASS)
+        filters.chips(chosen, "evidence_class", "Evidence class", classes)
         for field, title in CHIPS.items():
-            filters.chips(chosen, field, title, facet(field))
+            filters.chips(chosen, field, title, facet(field), counted=alone)
         with st.expander("Any other column"):
             filters.any_column(chosen, ask.column_map(), facet)
 
@@ -121,12 +125,13 @@ def rows(snapshot: Snapshot, chosen: Filter, settings: Config) -> None:
         exports(settings, chosen)
     page = ask.list_traces(snapshot, chosen, sort, st.query_params.get("page"), names=LIST_COLUMNS)
     table = trace_list(page.answer.table)
+    st.caption("A click on a row opens it.")
     key = f"rows_{page.answer.as_of}_{st.query_params.get('page', '')}_{sort.token}"
     st.dataframe(
         table,
         key=key,
         hide_index=True,
-        selection_mode="single-row",
+        selection_mode=["single-row", "single-cell"],
         on_select=partial(_open, key, list(table["trace_id"])),
         column_config=_columns(),
         placeholder="—",
@@ -153,7 +158,8 @@ def _reorder() -> None:
 
 
 def _open(key: str, ids: list[str]) -> None:
-    picked = st.session_state[key]["selection"]["rows"]
+    selection = st.session_state[key]["selection"]
+    picked = [*selection["rows"], *(row for row, _ in selection["cells"])]
     if picked:
         address.go(address.here(trace=ids[picked[0]]))
 

@@ -58,7 +58,23 @@ def test_from_the_overview_to_a_silent_trace_to_its_arms_and_back(home: Config, 
     expect(page).to_have_url(re.compile("trace="))
     page.get_by_role("link", name="Back to the list").click()
     expect(page.get_by_text("8 executions")).to_be_visible()
+    expect(page).not_to_have_url(re.compile("trace="))  # a link to the same page: the address follows all the same
     assert "outcome%3Aeq%3Aright+silence" in page.url
+    page.get_by_test_id("stSidebar").get_by_role("link", name="Traces").click()
+    expect(page.get_by_text("80 executions")).to_be_visible()
+    expect(page).not_to_have_url(re.compile("f="))
+    page.go_back()
+    expect(page.get_by_text("8 executions")).to_be_visible()
+
+
+def test_a_click_on_a_row_opens_it(home: Config, console: Start, tab: Open) -> None:
+    here = tab(console(home))
+    here.open("traces?f=arm:eq:C3")
+    box = here.page.get_by_test_id("stDataFrame").first.bounding_box()
+    assert box is not None
+    here.page.mouse.click(box["x"] + 330, box["y"] + 60)  # the event's text in the first row
+    expect(here.page.get_by_text("Back to the list")).to_be_visible()
+    expect(here.page).to_have_url(re.compile("trace="))
 
 
 def test_a_deep_link_to_a_filtered_list_on_a_fresh_server(home: Config, console: Start, tab: Open) -> None:

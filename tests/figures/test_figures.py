@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+from core.figures import breakdown
 from core.figures.arms import share_bars
 from core.figures.features import feature_bars, score_strip
 from core.figures.literal import literal, one_line, visible
@@ -157,3 +158,13 @@ def test_hidden_and_reordering_characters_are_spelled_out() -> None:
     assert visible("e\u0301👩\u200d🚀") == "e\u0301👩\u200d🚀"
     assert one_line("a\r\nb\tc") == "a ↵ b c"
     assert one_line("x" * 20, 5) == "xxxx…"
+
+
+def test_every_kind_of_wrong_is_hatched_on_its_own_colour() -> None:
+    rows = pd.DataFrame(
+        {"evidence_class": "controlled", "arm": "C3", "outcome": list(breakdown.COLOURS), "executions": range(1, 7)}
+    )
+    for bar in drawn(breakdown.outcome_bars(rows)):
+        marker = bar["marker"]
+        assert marker["color"] == marker["pattern"]["bgcolor"] == breakdown.COLOURS[bar["name"]]
+        assert (marker["pattern"]["shape"] == "") == bar["name"].startswith("right")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pandas as pd
 import pytest
 
 from core.figures.tables import audit_table, decision_table
-from core.figures.wording import ago, duration, gap, number, share_text, verdict
+from core.figures.wording import ago, compared, duration, gap, moved, number, share_text, verdict
 from core.records.decision import NullReason
 from core.records.trace import ArmName, ErrorKind, Trace
 from tests.pages.made import in_arm, trace
@@ -91,3 +92,24 @@ def test_every_stored_decision_is_a_row() -> None:
     table = decision_table(made)
     assert list(table["event"]) == ["distractor 1", "final"]
     assert list(table["event text"]) == list(made.events)
+
+
+def test_what_moved_a_score_names_the_largest_effects_of_either_sign() -> None:
+    effects = pd.DataFrame({"feature": ["a_b", "c", "d", "e", "f", "g"], "effect": [-4.06, -0.2, 3.3, -1.0, 0.5, -0.6]})
+    assert moved(effects) == "Lowered most by a b (-4.1), e (-1.0), g (-0.6); raised most by d (+3.3), f (+0.5)."
+    assert moved(effects[effects["effect"] > 0]) == "Raised most by d (+3.3), f (+0.5)."
+    assert moved(effects[effects["feature"] == "c"]) == "No single feature moved the score much."
+
+
+@pytest.mark.parametrize(
+    ("score", "threshold", "said"),
+    [
+        (None, 0.2, None),
+        (0.2961, 0.2, "0.2961 ≥ 0.2"),
+        (0.2, 0.2, "0.2 ≥ 0.2"),
+        (0.1, 0.2, "0.1 < 0.2"),
+        (1.0, None, "1"),
+    ],
+)
+def test_a_score_is_compared_with_its_threshold(score: float | None, threshold: float | None, said: str | None) -> None:
+    assert compared(score, threshold) == said

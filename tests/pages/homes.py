@@ -91,7 +91,8 @@ def build(home: Path, traces: Sequence[Trace] = (), runs: Sequence[Manifest] = (
     """Make a workspace with these rows and return its configuration."""
     settings = configuration.load(home)
     with open_workspace(settings, create=True, workspace_class="demo") as store:
-        segments = [write_part(settings.traces, traces, "part-0")] if traces else []
+        by_run = {(t.evidence_class, t.run_id): [o for o in traces if o.run_id == t.run_id] for t in traces}
+        segments = [write_part(settings.traces, own, "part-0") for own in by_run.values()]
         for s in segments:
             part = run_files.Part("part-0", s.rows, s.path.stat().st_size, s.sha256, s.min_id, s.max_id)
             run_files.write_parts(s.path.parent, [part])

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.acts import annotate as acts
+from core.acts.identity import Identity
 from core.config import ROOT, Config
 from core.ledger.ledger import verify
 from core.ledger.store import open_workspace
+from core.records.annotation import TargetKind
+from core.records.filter import Filter
 from core.records.run import RunStatus
 from core.records.trace import EvidenceClass
+from core.views.read import traces as ask
+from core.views.views import Views
 from pages import PAGES
 from tests.pages.conftest import Show
 from tests.pages.homes import RUN, build, executions, hostile, manifest
@@ -305,6 +312,65 @@ def test_an_annotation_is_stored_with_author_time_and_reason(show: Show, tmp_pat
     assert "UTC" in remarks["time"][0]
     with open_workspace(home) as store:
         assert verify(store).ok
+
+
+def test_remarks_on_the_episode_and_the_run_stand_beside_those_on_the_execution(show: Show, tmp_path: Path) -> None:
+    home = one_run(tmp_path / "home")
+    me = Identity("person:tester")
+    with open_workspace(home) as store:
+        for kind, target in ((TargetKind.CASE, "e-2026-001"), (TargetKind.CASE, "e-2026-003"), (TargetKind.RUN, RUN)):
+            wanted = acts.request(kind, target, f"about {target}", None, None)
+            acts.annotate(store, me, wanted, exists=lambda *_: True, expected_seq=0)
+    with closing(Views(home)) as views, views.snapshot() as snapshot:
+        chosen = Filter.parse(["episode_id:eq:e-2026-001", "arm:eq:C3"], ask.field_names())
+        one = ask.list_traces(snapshot, chosen, limit=1).answer.rows()[0]["trace_id"]
+    remarks = next(t for c, t in tables(show("pages/traces.py", home, trace=one)).items() if "author" in c)
+    assert list(zip(remarks["about"], remarks["label"], strict=True)) == [
+        ("its episode", "about e-2026-001"),
+        ("its run", f"about {RUN}"),
+    ]
+
+
+def test_counts_of_several_evidence_classes_are_never_added_up(show: Show, tmp_path: Path) -> None:
+    other = "0192f0c1-0000-7000-8000-000000000002"
+    demo = executions(evidence_class=EvidenceClass.DEMO, run_id=other)
+    runs = [manifest(), manifest(run_id=other, status=RunStatus.PARTIAL, evidence_class=EvidenceClass.DEMO)]
+    home = build(tmp_path / "home", [*executions(), *demo], runs)
+
+    def chips(app: AppTest) -> list[str]:
+        return [str(o).replace("\\", "") for pills in app.get("button_group") for o in pills.options]
+
+    both = show("pages/traces.py", home)
+    assert "never added up" in texts(both)
+    assert "controlled · 80" in chips(both)
+    assert "C3" in chips(both)
+    alone = show("pages/traces.py", home, f=["evidence_class:eq:demo"])
+    assert "never added up" not in texts(alone)
+    assert "C3 · 16" in chips(alone)
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "said"),
+    [
+        (
+            "pages/traces.py",
+            {"filter": ["arm:eq:C3"]},
+            "which this page does not read; it reads tz, f, sort, page, trace",
+        ),
+        ("pages/traces.py", {"F": ["arm:eq:C3"]}, "which this page does not read"),
+        ("pages/traces.py", {"trace_id": ["x"]}, "which this page does not read"),
+        ("pages/traces.py", {"sort": ["score:desc", "score:asc"]}, "The address holds sort more than once."),
+        ("pages/traces.py", {"trace": ["a", "b"]}, "The address holds trace more than once."),
+        ("app.py", {"f": ["arm:eq:C3"]}, "which this page does not read; it reads tz."),
+        ("app.py", {"tz": ["Factory"]}, "names the time zone 'Factory', which does not exist."),
+    ],
+)
+def test_an_address_that_says_more_than_the_page_reads_shows_no_rows(
+    path: str, query: dict[str, list[str]], said: str, show: Show, tmp_path: Path
+) -> None:
+    app = show(path, one_run(tmp_path / "home"), **query)
+    assert said in texts(app)
+    assert not any("trace_id" in d.value for d in app.dataframe)
 
 
 def test_an_empty_label_is_refused_in_words_and_stores_nothing(show: Show, tmp_path: Path) -> None:

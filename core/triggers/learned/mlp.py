@@ -113,10 +113,14 @@ class MlpTrigger:
 
     def score_features(self, x: Floats) -> Scores:
         """Score rows of features; (n, 16) -> (n,)."""
+        return np.round(1.0 / (1.0 + np.exp(-np.clip(self.log_odds(x), -40.0, 40.0))), SCORE_DECIMALS)
+
+    def log_odds(self, x: Floats) -> Scores:
+        """Return the scores of rows of features before the sigmoid; (n, 16) -> (n,)."""
         logits = np.empty(len(x))
         for i in range(0, len(x), ROWS_AT_ONCE):
             logits[i : i + ROWS_AT_ONCE] = self._logits(x[i : i + ROWS_AT_ONCE])
-        return np.round(1.0 / (1.0 + np.exp(-np.clip(logits, -40.0, 40.0))), SCORE_DECIMALS)
+        return logits
 
     def _logits(self, x: Floats) -> Floats:
         (w1, b1), (w2, b2), (w3, b3) = self.layers

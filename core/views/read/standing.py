@@ -13,7 +13,7 @@ import pandas as pd
 
 from core.config import Config
 from core.errors import DuebookError, EvidenceMissing
-from core.evaluation import metrics, summary
+from core.evaluation import manifest, metrics, summary
 from core.evaluation.claims import Claim, Outcome, claims
 from core.evaluation.properties import PropertyRow, properties
 from core.records.filter import Filter
@@ -37,6 +37,8 @@ class Standing:
     """P1 to P6, counted."""
     claims: tuple[Claim, ...]
     """The claims table."""
+    code_changed: bool = False
+    """Whether the code differs from what made the run."""
 
     def criterion(self, metric: str) -> CriterionRow | None:
         """Return the criterion on a metric, or None."""
@@ -71,4 +73,5 @@ def standing(config: Config) -> Standing:
     actuation = None if diagnostic is None else Outcome(diagnostic, _diagnosed(diagnostic, rows))
     terms = {name: e.terms for name, e in estimates.items()} | {p.item: p.terms for p in counted}
     behind = {name: Filter.parse([*tokens, f"run_id:eq:{run.run_id}"], field_names()) for name, tokens in terms.items()}
-    return Standing(run, criteria, behind, counted, claims(Outcome(run, criteria, counted), actuation))
+    told = claims(Outcome(run, criteria, counted), actuation)
+    return Standing(run, criteria, behind, counted, told, manifest.code_hash() != run.code_hash)
