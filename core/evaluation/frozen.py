@@ -56,6 +56,7 @@ def freeze(paths: Iterable[Path], actor: str, evidence: Path = EVIDENCE, root: P
     LedgerCorrupt : the evidence ledger does not verify; nothing is frozen.
     """
     files = {name: digest for path in paths for name, digest in _named(path, root).items()}
+    EvidenceLedger(evidence).mend()
     known = frozen_files(evidence)
     done = [Freeze(name, digest, known.get(name), known.get(name) != digest) for name, digest in sorted(files.items())]
     told = [

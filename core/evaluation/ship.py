@@ -78,9 +78,10 @@ def ship(
     ShipRefused : see the module's refusals; the run is evidence already.
     EvidenceMissing : one of its files is missing or damaged.
     """
+    EvidenceLedger(evidence).mend()
     _check(manifest, evidence)
     source = summary.folder_of(config, manifest, evidence)
-    rows = run_files.read_rows(source)
+    rows = summary.rows_of(config, manifest, evidence)
     files = _place(evidence, source, manifest, document(summary.summarise(manifest, rows)))
     diagnostic = summary.actuation_of(config, manifest)
     if diagnostic is not None:

@@ -117,6 +117,21 @@ class EvidenceLedger:
             self._write_head(HeadFile(ledger_id=ledger_id, count=walked.count, hash=walked.hash, at=now()).keyed(key))
         return entries
 
+    def mend(self) -> None:
+        """Finish what a killed append left: half a line is cut off, whole entries past the head are taken up.
+
+        Raises
+        ------
+        LedgerCorrupt : the ledger does not verify; nothing is changed.
+        """
+        if not self.path.exists():
+            return
+        with self._locked() as file:
+            walked, ledger_id = self._recovered(file)
+            beside = self.head()
+            if walked.count and (beside is None or beside.count != walked.count):
+                self._write_head(HeadFile(ledger_id=ledger_id, count=walked.count, hash=walked.hash, at=now()))
+
     def entries(self) -> list[tuple[Entry, dict[str, Any]]]:
         """Return every entry with its parsed body, verified.
 

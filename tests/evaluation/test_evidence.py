@@ -350,6 +350,9 @@ def test_a_shipped_run_verifies_with_its_slice(world: World) -> None:
     sentences = [c.sentence for c in found.checks if c.ok]
     assert any(s.startswith("Counted anew from 40 rows, run ") for s in sentences)
     assert sentences[-1] == "4 executions, run again past the cache, came out equal in every column."
+    whole = "The evidence verifies: chain, frozen files, shipped files, criteria counted anew; "
+    assert found.sentence == f"{whole}4 of 40 executions run again are equal."
+    assert verify_it(world).sentence == f"{whole}no execution was run again."
 
 
 def test_a_run_is_shipped_once_and_only_when_complete_and_committed(
@@ -369,6 +372,17 @@ def test_a_run_is_shipped_once_and_only_when_complete_and_committed(
         other = world.done.manifest.model_copy(update=change)
         with pytest.raises(ShipRefused, match=message):
             ship.ship(load(world.home), other, evidence=world.evidence, tools=small.tools)
+
+
+def test_a_freeze_killed_before_the_head_moved_is_completed_by_the_next(world: World, tmp_path: Path) -> None:
+    evidence = tmp_path / "evidence"
+    frozen.freeze([ROOT / "data/contracts"], "person:tester", evidence)
+    head = (evidence / "head.json").read_bytes()
+    frozen.freeze([ROOT / "data/controlled"], "person:tester", evidence)
+    (evidence / "head.json").write_bytes(head)
+    again = frozen.freeze([ROOT / "data/controlled"], "person:tester", evidence)
+    assert [f.added for f in again] == [False] * len(again)
+    assert EvidenceLedger(evidence).verify().ok
 
 
 @pytest.mark.parametrize("point", ["first file", "rename", "entry"])
@@ -396,6 +410,9 @@ def test_a_shipping_killed_at_any_point_leaves_no_half_evidence(
     assert verify_it(world).ok
     notes = [c.sentence for c in verify_it(world).checks if c.check == "runs" and c.ok is None]
     assert notes[-1] == "No run has been shipped."
+    assert verify_it(world).sentence == (
+        "The evidence verifies: chain and frozen files. No controlled run has been shipped."
+    )
     assert ("was not shipped to the end" in notes[0]) == (point == "entry")
     ship_it(world)
     assert verify_it(world).ok
@@ -479,6 +496,7 @@ def test_a_slice_that_comes_out_otherwise_fails_by_name(world: World) -> None:
     other = replace(world.setup, command=(sys.executable, str(OTHER)))
     (sentence,) = failed(verify_it(world, 2, other))
     assert sentence.startswith("2 of 2 executions came out otherwise: 2026-m")
+    assert verify_it(world, 2, other).sentence == "The evidence does NOT verify."
     assert "output" in sentence
 
 
@@ -492,6 +510,7 @@ def test_a_slice_that_cannot_be_run_here_is_said(world: World) -> None:
     found = verify_it(world, 2, elsewhere)
     assert found.ok
     assert found.checks[-1].sentence == "Not run again: the backbone here is foreign@1, not small@0."
+    assert found.sentence.endswith("criteria counted anew; no execution was run again.")
 
 
 # -- amend -------------------------------------------------------------------------------------------------------------

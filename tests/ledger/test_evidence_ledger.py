@@ -233,6 +233,20 @@ def test_killed_before_the_first_head_the_chain_goes_on(ledger: EvidenceLedger) 
     assert ledger.verify().ok
 
 
+def test_mending_finishes_a_killed_append_and_changes_nothing_else(ledger: EvidenceLedger) -> None:
+    whole, head = ledger.path.read_bytes(), ledger.head_path.read_bytes()
+    ledger.mend()
+    assert (ledger.path.read_bytes(), ledger.head_path.read_bytes()) == (whole, head)
+    freeze(ledger, "e")
+    ledger.head_path.write_bytes(head)  # killed before the head's turn
+    ledger.mend()
+    assert ledger.verify().ok
+    assert len(ledger.entries()) == 6
+    ledger.path.write_bytes(ledger.path.read_bytes().replace(b"contracts/a", b"contracts/z"))
+    with pytest.raises(LedgerCorrupt):
+        ledger.mend()
+
+
 def append_some(folder: Path, name: str) -> None:
     for n in range(15):
         freeze(EvidenceLedger(folder), f"{name}-{n}")
