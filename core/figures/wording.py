@@ -86,7 +86,7 @@ def moved(effects: pd.DataFrame) -> str:
 
     Parameters
     ----------
-    effects : columns `feature`, `effect` (log-odds).
+    effects : columns `feature`, `value`, `effect` (log-odds).
     """
     ordered = effects.sort_values("effect")
     parts = [
@@ -102,7 +102,7 @@ def moved(effects: pd.DataFrame) -> str:
 
 
 def _effect(row: Mapping[Any, Any]) -> str:
-    return f"{row['feature'].replace('_', ' ')} ({row['effect']:+.1f})"
+    return f"{row['feature'].replace('_', ' ')} = {row['value']:.2g} ({row['effect']:+.1f})"
 
 
 def compared(score: float | None, threshold: float | None) -> str | None:

@@ -45,6 +45,7 @@ def claims(state: Standing) -> None:
         for status in list(ClaimStatus)[:3]:
             icon, colour = SIGNS[status]
             count = sum(c.status is status for c in told)
+            colour = colour if count else "gray"
             st.badge(f"{literal(count)} {literal(status)}", icon=icon, color=colour, help=strings.CLAIMS_HELP)
     for claim in told:
         _claim(state, claim)
