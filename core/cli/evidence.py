@@ -45,7 +45,7 @@ def _verify(args: argparse.Namespace, config: Config) -> Result:
     found = verify(config, args.rerun, report=progress)
     word = {True: "ok", False: "FAILED", None: "note"}
     lines = [f"{word[c.ok]:6}  {c.sentence}" for c in found.checks]
-    lines.append("The evidence verifies." if found.ok else "The evidence does NOT verify.")
+    lines.append(found.sentence)
     return Result({"ok": found.ok, "checks": found.checks}, "\n".join(lines), 0 if found.ok else 1)
 
 

@@ -33,7 +33,7 @@ def criteria_lines(rows: Sequence[CriterionRow]) -> list[str]:
                 "undefined" if r.ci_low is None else f"{number(r.ci_low)} to {number(r.ci_high)}",
                 str(r.n),
                 f"{'lower bound ' if r.statistic == 'ci_low' else ''}{r.direction} {r.threshold:g}",
-                "undefined" if r.margin is None else f"{r.margin:+.4f}",
+                f"{r.margin:+.4f}" if r.margin else number(r.margin),
                 r.decision.value,
             )
             for r in rows

@@ -117,7 +117,7 @@ def margin(criterion: Criterion, value: float) -> float:
     distance = value - criterion.threshold
     if criterion.direction == ">=":
         return distance
-    return -distance if criterion.direction == "<=" else -abs(distance)
+    return 0.0 + (-distance if criterion.direction == "<=" else -abs(distance))  # 0.0 +: never a negative zero
 
 
 def decide(

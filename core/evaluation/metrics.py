@@ -204,8 +204,9 @@ def _terms(*tokens: str) -> tuple[str, ...]:
     return tuple(sorted(tokens))
 
 
-C3_POSITIVE = _terms("arm:eq:C3", "expected_trigger:eq:true")
-C3_NEGATIVE = _terms("arm:eq:C3", "expected_trigger:eq:false")
+POSITIVE, NEGATIVE = "expected_trigger:eq:true", "expected_trigger:eq:false"
+C3_POSITIVE = _terms("arm:eq:C3", POSITIVE)
+C3_NEGATIVE = _terms("arm:eq:C3", NEGATIVE)
 
 
 def controlled(rows: pd.DataFrame) -> dict[str, Estimate]:
@@ -235,7 +236,8 @@ def controlled(rows: pd.DataFrame) -> dict[str, Estimate]:
             return _undefined(metric, terms)
         return rate(metric, int((flag["C3", name] & among).sum()), int(among.sum()), terms)
 
-    def contrast(metric: str, name: str, among: Flags, arms: list[str], sign: int, terms: tuple[str, ...]) -> Estimate:
+    def contrast(metric: str, name: str, among: Flags, arms: list[str], sign: int, *of: str) -> Estimate:
+        terms = _terms(*(f"arm:eq:{a}" for a in arms), *of)  # the arms whose rates enter: values of one field are "or"
         if not has("C0", *arms):
             return _undefined(metric, terms, "bootstrap")
         plus, *minus = [flag[a, name] for a in (arms if sign > 0 else arms[::-1])]
@@ -260,14 +262,13 @@ def controlled(rows: pd.DataFrame) -> dict[str, Estimate]:
         share("triggered_action_accuracy", "acted", positive, C3_POSITIVE),
         share("correct_non_action", "silent", negative, C3_NEGATIVE, "C0"),
         fired,
-        contrast("prospective_utility_margin", "right", every, ["C3", "C0", "C1"], 1, ("arm:eq:C3",)),
-        contrast("selectivity_gain", "silent", negative, ["C3", "C2"], 1, C3_NEGATIVE),
-        contrast("causal_memory_dependence", "acted", positive, ["C3", "C4"], 1, C3_POSITIVE),
+        contrast("prospective_utility_margin", "right", every, ["C3", "C0", "C1"], 1),
+        contrast("selectivity_gain", "silent", negative, ["C3", "C2"], 1, NEGATIVE),
+        contrast("causal_memory_dependence", "acted", positive, ["C3", "C4"], 1, POSITIVE),
         share("null_path_equivalence", "audited", e.null_trials, _terms("arm:eq:C3", "null_trial:eq:true")),
         loss,
         contrast(
-            "unrelated_control_regression", "right", e.distractor_only, ["C3", "C0"], -1,
-            _terms("arm:eq:C3", f"family:eq:{DISTRACTOR_ONLY}"),
+            "unrelated_control_regression", "right", e.distractor_only, ["C3", "C0"], -1, f"family:eq:{DISTRACTOR_ONLY}"
         ),
         rate(
             "memory_write_success", int((written & e.written_known).sum()), int(e.written_known.sum()),

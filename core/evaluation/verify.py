@@ -40,11 +40,26 @@ class Verification:
     """What verifying the evidence found."""
 
     checks: tuple[Check, ...]
+    again: int = 0
+    """Executions that were run again and came out equal."""
+    stored: int = 0
+    """Executions of the run they were taken from."""
 
     @property
     def ok(self) -> bool:
         """Whether no check failed."""
         return all(c.ok is not False for c in self.checks)
+
+    @property
+    def sentence(self) -> str:
+        """What all checks together say, and of how much."""
+        if not self.ok:
+            return "The evidence does NOT verify."
+        if not self.stored:
+            return "The evidence verifies: chain and frozen files. No controlled run has been shipped."
+        some = f"{self.again:,} of {self.stored:,} executions run again are equal"
+        again = some if self.again else "no execution was run again"
+        return f"The evidence verifies: chain, frozen files, shipped files, criteria counted anew; {again}."
 
 
 def verify(
@@ -75,17 +90,20 @@ def verify(
     checks += _leftovers(evidence, shipped)
     if not shipped:
         return Verification((*checks, Check("runs", None, "No run has been shipped.")))
+    again = stored = 0
     latest = max((r for r in shipped if shipped[r]["run_kind"] == summary.KIND), default=None)
     for number, (run_id, body) in enumerate(shipped.items(), 1):
         report(f"Counting run {run_id} anew ({number} of {len(shipped)}, {body['rows']:,} executions) ...")
         checks += _run(run_id, body, evidence, root, run_id == latest)
-    if latest is not None and count > 0 and all(c.ok is not False for c in checks):
+    if latest is not None:
         stored = int(shipped[latest]["rows"])
+    if latest is not None and count > 0 and all(c.ok is not False for c in checks):
         if count > stored:
             checks.append(Check("slice", None, f"Run {latest} has {stored:,} executions, so no more are run again."))
         report(f"Running {min(count, stored):,} executions again, past the cache ...")
         checks.append(_slice(config, evidence / "runs" / latest, min(count, stored), setup or Setup()))
-    return Verification(tuple(checks))
+        again = min(count, stored) if checks[-1].ok else 0
+    return Verification(tuple(checks), again, stored)
 
 
 def _some(names: list[str]) -> str:

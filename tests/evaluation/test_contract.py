@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import math
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cli.tables import criteria_lines
 from core.errors import InputError
 from core.evaluation import contract
 from core.evaluation.contract import Contract, Criterion
@@ -98,6 +102,10 @@ def test_a_margin_above_0_is_on_the_allowed_side(
     (row,) = contract.decide(one(direction, threshold), {"m": estimate(observed)}, run_id=None)
     assert row.margin == pytest.approx(margin, abs=1e-12)
     assert row.decision == decision
+    assert row.margin is not None
+    assert math.copysign(1, row.margin) == (-1 if margin < 0 else 1)  # no negative zero
+    shown = re.split("  +", criteria_lines([row])[-1])[-2]
+    assert shown == ("0.0000" if margin == 0 else f"{margin:+.4f}")
 
 
 def test_a_lower_bound_decides_where_the_statistic_is_ci_low() -> None:

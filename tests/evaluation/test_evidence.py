@@ -2,12 +2,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from core.config import ROOT, load
@@ -28,6 +34,7 @@ from core.ledger.run_store import runs as listed_runs
 from core.ledger.store import open_workspace
 from core.records.run import Decided, RunStatus
 from core.records.trace import EvidenceClass
+from core.views.read.standing import standing
 from tests.evaluation import small
 
 
@@ -158,6 +165,196 @@ def test_another_contract_than_the_runs_is_refused(made: World, tmp_path: Path) 
     rows = summary.rows_of(load(made.home), made.done.manifest)
     with pytest.raises(CheckFailed, match="The contract controlled is not the one run .* was run under"):
         summary.criteria(made.done.manifest, rows, tmp_path)
+
+
+# -- the rows a criterion rests on -------------------------------------------------------------------------------------
+
+
+def parts_of(folder: Path) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = json.loads((folder / "parts.json").read_bytes())
+    return parts
+
+
+def relist(folder: Path, parts: list[dict[str, Any]]) -> None:
+    """Write `parts.json` as whoever altered the files would: with the sizes and hashes that they have now."""
+    for part in parts:
+        path = folder / f"{part['name']}.parquet"
+        part.update(bytes=path.stat().st_size, sha256=sha256_file(path), rows=pq.read_metadata(path).num_rows)
+    (folder / "parts.json").write_text(json.dumps(parts))
+
+
+def list_in_the_store(world: World, folder: Path) -> None:
+    """Write what `parts.json` says into the store too, past the ledger."""
+    with closing(sqlite3.connect(world.home / "store.sqlite")) as store, store:
+        for part in parts_of(folder):
+            told = (part["sha256"], part["rows"], f"%/{part['name']}.parquet")
+            store.execute("UPDATE segment SET sha256 = ?, rows = ? WHERE path LIKE ?", told)
+
+
+def rewrite(folder: Path, **columns: Any) -> None:
+    for path in folder.glob("*.parquet"):
+        table = pq.read_table(path)
+        for name, value in columns.items():
+            field = table.schema.field(name)
+            cells = pa.array([value] * len(table), field.type)
+            table = table.set_column(table.schema.get_field_index(name), field, cells)
+        pq.write_table(table, path)
+    relist(folder, parts_of(folder))
+
+
+def nothing_is_counted(world: World) -> str:
+    """Assert that criteria, claims, overview and shipping refuse alike; return the sentence."""
+    config, m = load(world.home), world.done.manifest
+    said = set()
+    for count in (
+        lambda: summary.rows_of(config, m),
+        lambda: summary.claims_table(config),
+        lambda: standing(config),
+        lambda: ship_it(world),
+    ):
+        with pytest.raises(EvidenceMissing) as caught:
+            count()
+        said.add(caught.value.message)
+    (sentence,) = said
+    return sentence
+
+
+@pytest.fixture
+def folder(world: World) -> Path:
+    """Return the folder of the complete run in a workspace that a test may damage."""
+    return world.home / "traces" / "controlled" / world.done.manifest.run_id
+
+
+def test_parts_left_out_of_their_list_are_missed(world: World, folder: Path) -> None:
+    relist(folder, [p for p in parts_of(folder) if "C4" not in p["name"]])
+    run_id = world.done.manifest.run_id
+    assert nothing_is_counted(world) == (
+        f"The store lists traces/controlled/{run_id}/2026-C4-restart.parquet for run {run_id}, "
+        "and parts.json does not name it: nothing is counted."
+    )
+
+
+def test_a_part_listed_twice_under_another_name_is_no_part_of_the_run(world: World, folder: Path) -> None:
+    again = next(p for p in parts_of(folder) if p["name"] == "2026-C3-restart") | {"name": "2026-C3-restart2"}
+    shutil.copy(folder / "2026-C3-restart.parquet", folder / "2026-C3-restart2.parquet")
+    relist(folder, [*parts_of(folder), again])
+    run_id = world.done.manifest.run_id
+    assert nothing_is_counted(world) == (
+        f"parts.json names traces/controlled/{run_id}/2026-C3-restart2.parquet, "
+        f"which the store does not list for run {run_id}: nothing is counted."
+    )
+
+
+def test_parts_written_anew_with_their_list_are_not_the_listed_ones(world: World, folder: Path) -> None:
+    rewrite(folder, evidence_class="development", run_id="elsewhere", correct=True)
+    run_id = world.done.manifest.run_id
+    assert nothing_is_counted(world) == (
+        f"parts.json gives traces/controlled/{run_id}/2026-C0-restart.parquet other rows or another SHA-256 "
+        "than the store lists: nothing is counted."
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "own"),
+    [
+        ("run_id", "elsewhere", None),
+        ("evidence_class", "development", "controlled"),
+        ("origin", "published", "ours"),
+        ("contract", None, "controlled"),
+    ],
+)
+def test_rows_of_another_run_or_kind_are_refused_even_where_the_store_was_altered_too(
+    world: World, folder: Path, column: str, value: str | None, own: str | None
+) -> None:
+    rewrite(folder, **{column: value})
+    list_in_the_store(world, folder)
+    run_id = world.done.manifest.run_id
+    assert nothing_is_counted(world) == (
+        f"An execution listed for run {run_id} says {column} {value!r} instead of {own or run_id!r}: "
+        "nothing is counted."
+    )
+
+
+def test_an_execution_that_stands_twice_is_refused_even_where_the_store_was_altered_too(
+    world: World, folder: Path
+) -> None:
+    shutil.copy(folder / "2026-C3-restart.parquet", folder / "2026-C2-restart.parquet")
+    relist(folder, parts_of(folder))
+    list_in_the_store(world, folder)
+    assert re.fullmatch(r"Run \S+ holds the execution \w{64} twice: nothing is counted\.", nothing_is_counted(world))
+
+
+def test_a_run_of_fewer_executions_than_it_planned_is_not_counted(world: World, folder: Path) -> None:
+    kept = [p for p in parts_of(folder) if "C4" not in p["name"]]
+    relist(folder, kept)
+    count = sum(p["rows"] for p in kept)
+    run_id = world.done.manifest.run_id
+    with closing(sqlite3.connect(world.home / "store.sqlite")) as store, store:
+        store.execute("DELETE FROM segment WHERE path LIKE '%C4%'")
+    assert nothing_is_counted(world) == (
+        f"The parts of run {run_id} hold {count} executions, and the store says 40: nothing is counted."
+    )
+    short = world.done.manifest.model_copy(update={"stored": count})
+    with pytest.raises(EvidenceMissing, match=f"complete run {run_id} holds {count} of the 40 executions it planned"):
+        summary.rows_of(load(world.home), short)
+
+
+def test_the_folder_of_a_limited_run_is_not_taken_for_the_complete_one(world: World, folder: Path) -> None:
+    limited = small.small_run(world.home, world.setup)
+    shutil.rmtree(folder)
+    shutil.copytree(limited.folder, folder)
+    assert nothing_is_counted(world) == (
+        f"The folder holds run '{limited.manifest.run_id}' instead of run {world.done.manifest.run_id}: "
+        "nothing is counted."
+    )
+    manifest_too = (world.evidence.parent / "home/traces/controlled" / world.done.manifest.run_id) / "manifest.json"
+    run_files.write_manifest(manifest_too.parent, world.done.manifest)
+    assert "other rows or another SHA-256 than the store lists" in nothing_is_counted(world)
+
+
+PART = {"name": "x", "rows": 1, "bytes": 1, "sha256": "", "min_id": "", "max_id": ""}
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{}", "null", "5", '"x"', "[1]", "[[]]", "[", DEEP, '{"a":' * 100_000,
+        *(json.dumps([PART | {"name": n}]) for n in ("", "../x", "a/b", "..", "x\0", "x\n", 5, "n" * 200)),
+        *(json.dumps([PART | change]) for change in ({"rows": -1}, {"rows": "1"}, {"bytes": 1e400}, {"sha256": None})),
+        json.dumps([PART, PART]),
+    ],
+)  # fmt: skip
+def test_a_damaged_list_of_parts_is_one_sentence(world: World, folder: Path, text: str) -> None:
+    (folder / "parts.json").write_text(text)
+    assert nothing_is_counted(world) in (
+        "The run's list of parts cannot be read.",
+        "The run's list of parts names a part twice.",
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "5", "[", DEEP])
+def test_a_damaged_manifest_is_one_sentence(world: World, folder: Path, text: str) -> None:
+    (folder / "manifest.json").write_text(text)
+    assert nothing_is_counted(world) == "The run has no readable manifest."
+
+
+@pytest.mark.parametrize("text", ["", "[]", "5", "null", "[", DEEP, '{"a":' * 100_000, '{"run_id": ["x"]}'])
+def test_a_diagnostic_that_does_not_say_what_it_reads_is_left_out(world: World, text: str) -> None:
+    config, m = load(world.home), world.done.manifest
+    diagnostic = summary.actuation_of(config, m)
+    assert diagnostic is not None
+    (world.home / "traces" / "controlled" / diagnostic.run_id / "reads.json").write_text(text)
+    assert summary.actuation_of(config, m) is None
+    table = {c.claim: c for c in summary.claims_table(config)}
+    assert table["The backbone carries out an exposed payload by itself"].run_id is None
+
+
+@pytest.mark.parametrize("text", ["[]", "5", DEEP])
+def test_damaged_file_hashes_are_one_sentence(world: World, folder: Path, text: str) -> None:
+    (folder / "hashes.json").write_text(text)
+    with pytest.raises(EvidenceMissing, match=r"^The run has no readable file hashes\. "):
+        run_files.read_hashes(folder)
 
 
 # -- freeze ------------------------------------------------------------------------------------------------------------

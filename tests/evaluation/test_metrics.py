@@ -93,6 +93,33 @@ def test_one_broken_execution_moves_exactly_its_metrics(
     assert broken == pytest.approx({**perfect, **expected})
 
 
+def test_a_contrast_names_the_arms_whose_rates_enter(make_rows: Make) -> None:
+    found = {name: e.terms for name, e in metrics.controlled(make_rows(2)).items() if e.interval == "bootstrap"}
+    negative, positive = "expected_trigger:eq:false", "expected_trigger:eq:true"
+    assert found == {
+        "prospective_utility_margin": ("arm:eq:C0", "arm:eq:C1", "arm:eq:C3"),
+        "selectivity_gain": ("arm:eq:C2", "arm:eq:C3", negative),
+        "causal_memory_dependence": ("arm:eq:C3", "arm:eq:C4", positive),
+        "restart_persistence_loss": ("arm:eq:C3", positive),  # between its boundaries
+        "unrelated_control_regression": ("arm:eq:C0", "arm:eq:C3", "family:eq:distractor_only"),
+    }
+    missing = metrics.controlled(make_rows(2).query("arm == 'C3'"))
+    assert {name: missing[name].terms for name in found} == found
+
+
+def test_the_rows_behind_a_contrast_give_its_value(make_rows: Make) -> None:
+    """The shares are counted once more from no other rows than those the terms open."""
+    rows = make_rows(6, break_one("e000", "C3", "restart", predicted_action=None))
+    e = metrics.controlled(rows)["causal_memory_dependence"]
+    chosen = {t.split(":")[2] for t in e.terms if t.startswith("arm:")}
+    behind = rows[rows["arm"].isin(chosen) & rows["expected_trigger"].astype(bool)]
+    acted = (
+        behind["predicted_action"].eq(behind["expected_payload"]).groupby([behind["arm"], behind["episode_id"]]).all()
+    )
+    shares = acted.groupby(level="arm").mean()
+    assert shares["C3"] - shares["C4"] == pytest.approx(e.observed)
+
+
 def test_the_margin_is_over_the_stronger_of_the_two_baselines(make_rows: Make) -> None:
     def reactive(row: Row) -> Row:
         # C1 acts rightly on three of ten positives: utility 13/20, C0 10/20.
