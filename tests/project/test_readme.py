@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core import config
-from core.acts.prepare import prepare
+from core.acts.prepare import OWN_NAMES, prepare
 from core.cli import base
 from core.config import ROOT
 from pages import PAGES
@@ -161,6 +161,29 @@ def test_every_decision_has_its_parts() -> None:
         for part in ("Problem", "Options", "Choice", "Consequence"):
             assert f"**{part}.**" in text, (note.name, part)
         assert re.search(r"\d", text.split("**Problem.**")[1]), note.name
+
+
+def test_every_decision_is_listed_with_its_title_and_one_line() -> None:
+    folder = ROOT / "docs" / "decisions"
+    titles = [(n.read_text("utf-8").splitlines()[0][2:], n.name) for n in sorted(folder.glob("[0-9]*.md"))]
+    listed = re.findall(r"^- \[(.+)\]\((\S+)\)\n  (\S.*)$", (folder / "README.md").read_text("utf-8"), re.M)
+    assert [(title, name) for title, name, _ in listed] == titles
+
+
+def test_the_table_of_the_workspace_names_all_that_a_workspace_holds() -> None:
+    section = (ROOT / "docs" / "architecture.md").read_text("utf-8").split("\n## The workspace\n", 1)[1]
+    cells = re.findall(r"^\| (`.+?) \|", section, re.M)
+    named = {name.rstrip("/") for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+    assert named == OWN_NAMES - {"store.sqlite-journal"}  # SQLite's other way to write, which is not used
+
+
+def test_the_paper_is_named_once_and_as_elsewhere() -> None:
+    def flat(text: str) -> str:
+        return re.sub(r"\s+", " ", text)
+
+    title = re.search(r"\*(Auditing .+?)\*", flat((ROOT / "data/published/README.md").read_text("utf-8")))
+    assert title is not None
+    assert flat(README).count(title[1]) == 1
 
 
 def test_the_changelog_begins_with_what_is_not_released() -> None:
