@@ -5,7 +5,6 @@ Promise: nothing is read off an earlier answer; only a complete run enters a cri
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from core.evaluation.metrics import ArmRow, Disagreement
 from core.evaluation.properties import EvidenceRow, PropertyRow, evidence_row, properties
 from core.ledger.run_store import get_run, latest_complete, runs
 from core.ledger.store import open_workspace
+from core.ledger.trace_tail import segments
 from core.records.run import CriterionRow, Decided, Manifest, RunStatus
 from core.traces.writer import partition
 
@@ -126,9 +126,17 @@ def stored_run(config: Config, run_id: str | None) -> Manifest:
     return found
 
 
-def rows_of(config: Config, manifest: Manifest) -> pd.DataFrame:
-    """Return a run's executions, its parts checked."""
-    return run_files.read_rows(folder_of(config, manifest))
+def rows_of(config: Config, manifest: Manifest, evidence: Path = EVIDENCE) -> pd.DataFrame:
+    """Return a run's executions: those the store lists for it and no other, parts and rows checked.
+
+    Raises
+    ------
+    EvidenceMissing : files are missing, damaged or not the listed ones; nothing may be counted from them.
+    """
+    with open_workspace(config) as store, store.read() as conn:
+        listed = [s for s in segments(conn) if s.run_id == manifest.run_id]
+    listed_in = partition(config.traces, manifest.evidence_class, manifest.run_id).relative_to(config.home).as_posix()
+    return run_files.read_listed_rows(folder_of(config, manifest, evidence), manifest, listed, listed_in)
 
 
 # -- the diagnostic ----------------------------------------------------------------------------------------------------
@@ -176,7 +184,7 @@ def actuation(source: Manifest, rows: pd.DataFrame) -> tuple[Manifest, tuple[Cri
 
 def write_actuation(folder: Path, manifest: Manifest, source: Manifest) -> None:
     """Write the diagnostic's folder: its manifest, and which run it reads."""
-    run_files.write_json(folder / run_files.READS, {"run_id": source.run_id})
+    run_files.write_reads(folder, source.run_id)
     run_files.write_manifest(folder, manifest)
 
 
@@ -184,14 +192,7 @@ def actuation_of(config: Config, source: Manifest) -> Manifest | None:
     """Return the diagnostic that reads a run, or None."""
     with open_workspace(config) as store, store.read() as conn:
         listed = runs(conn, ACTUATION)
-    for manifest in listed:
-        try:
-            told = json.loads((folder_of(config, manifest) / run_files.READS).read_bytes())
-        except (OSError, ValueError):
-            continue
-        if told.get("run_id") == source.run_id:
-            return manifest
-    return None
+    return next((m for m in listed if run_files.read_reads(folder_of(config, m)) == source.run_id), None)
 
 
 def actuation_criteria(manifest: Manifest, rows: pd.DataFrame) -> tuple[CriterionRow, ...]:
