@@ -95,7 +95,13 @@ def test_every_stored_decision_is_a_row() -> None:
 
 
 def test_what_moved_a_score_names_the_largest_effects_of_either_sign() -> None:
-    effects = pd.DataFrame({"feature": ["a_b", "c", "d", "e", "f", "g"], "effect": [-4.06, -0.2, 3.3, -1.0, 0.5, -0.6]})
+    effects = pd.DataFrame(
+        {
+            "feature": ["a_b", "c", "d", "e", "f", "g"],
+            "value": [0.125, 1.0, 0.0, 0.5, 1.0, 1 / 3],
+            "effect": [-4.06, -0.2, 3.3, -1.0, 0.5, -0.6],
+        }
+    )
     assert moved(effects) == (
         "Lowered most by a b = 0.12 (-4.1), e = 0.5 (-1.0), g = 0.33 (-0.6); raised most by d = 0 (+3.3), f = 1 (+0.5)."
     )

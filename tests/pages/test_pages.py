@@ -338,7 +338,7 @@ def test_counts_of_several_evidence_classes_are_never_added_up(show: Show, tmp_p
     home = build(tmp_path / "home", [*executions(), *demo], runs)
 
     def chips(app: AppTest) -> list[str]:
-        return [str(o).replace("\\", "") for pills in app.get("button_group") for o in pills.options]
+        return [str(o).replace("\\", "") for pills in app.pills for o in pills.options]
 
     both = show("pages/traces.py", home)
     assert "never added up" in texts(both)

@@ -51,6 +51,7 @@ GRAIN = {
     "annotation": ["id"],
     "record": ["namespace", "record_id"],
     "ledger_entry": ["seq"],
+    "run_rows": ["run_id"],
     "episode": ["run_id", "origin", "contract", "arm", "seed", "episode_id"],
     "arm_summary": ["run_id", "origin", "contract", "arm"],
     "score_histogram": ["run_id", "origin", "contract", "arm", "family", "expected_trigger", "threshold", "bin"],
@@ -59,7 +60,8 @@ GRAIN = {
     "metric": ["run_id", "origin", "contract", "metric"],
     "property": ["run_id", "origin", "contract", "item"],
 }
-AGGREGATES = [n for n in VIEW_NAMES if n not in ("trace", "run", "annotation", "record", "ledger_entry")]
+BASE = {"trace", "run", "annotation", "record", "ledger_entry", "run_rows"}
+AGGREGATES = [n for n in VIEW_NAMES if n not in BASE]
 ACCEPTED: dict[str, set[str]] = {
     "evidence_class": set(EvidenceClass),
     "origin": set(Origin),
