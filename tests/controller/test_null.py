@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 
 from core.backbone.base import Backbone
 from core.controller.arms import Arm
 from core.controller.context import Heard
+from core.controller.intervene import Intervention
 from core.controller.memory import MemoryTap, Read
 from core.controller.mutants import CONTROLLERS, MakeMutant, demonstrate
 from core.controller.null import NullOutcome, NullPath, audit, c0_baseline, walk
@@ -202,6 +204,153 @@ class ReplacesTheAnswer(NullPath):
 @pytest.mark.parametrize("path", [LiesAboutItsPrompt, AsksAside, AsksTwice, NeverAsks, ReplacesTheAnswer])
 def test_what_the_backbone_was_really_asked_is_what_is_compared(path: type[NullPath]) -> None:
     assert failed_checks(silent(lambda memory: path())) == {"output_equal"}
+
+
+class AlwaysEqualText(str):
+    """Says that it equals whatever it is compared with."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = str.__hash__
+
+
+class AlwaysEqualBytes(bytes):
+    """Says that it equals whatever it is compared with, and shows other bytes to whoever asks for them."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __bytes__(self) -> bytes:
+        return TinyBackbone().prompt("It rains.")
+
+    __hash__ = bytes.__hash__
+
+
+class HandsOnTextThatAlwaysEquals(NullPath):
+    """Asks honestly and hands on the payload as a text that equals everything."""
+
+    def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+        super().answer(prompt, backbone, fresh=fresh)
+        return AlwaysEqualText("Salt the steps.")
+
+
+class AsksWithBytesThatAlwaysEqual(NullPath):
+    """Asks with a memory line in a prompt that equals everything."""
+
+    def prompt(self, text: str, backbone: Backbone) -> bytes:
+        return AlwaysEqualBytes(backbone.prompt(text, memory=["Salt the steps."]))
+
+
+class Changing:
+    """An outcome whose output is another each time it is read."""
+
+    retrieved_id = intervention = None
+
+    def __init__(self, prompt: bytes, outputs: list[str]) -> None:
+        self.prompt, self.outputs = prompt, outputs
+
+    @property
+    def output(self) -> str:
+        return self.outputs.pop(0) if len(self.outputs) > 1 else self.outputs[0]
+
+
+class HandsOnTheAnswerThenThePayload(NullPath):
+    """Shows the honest answer to the audit and the payload to whoever reads after it."""
+
+    def run(self, text: str, backbone: Backbone, *, fresh: bool = False) -> NullOutcome:
+        honest = super().run(text, backbone, fresh=fresh)
+        return cast(NullOutcome, Changing(honest.prompt, [honest.output, "Salt the steps."]))
+
+
+class HandsOnThePayloadThenTheAnswer(NullPath):
+    """Shows the payload to whoever reads before the audit, and the honest answer to the audit."""
+
+    def run(self, text: str, backbone: Backbone, *, fresh: bool = False) -> NullOutcome:
+        honest = super().run(text, backbone, fresh=fresh)
+        return cast(NullOutcome, Changing(honest.prompt, ["Salt the steps.", honest.output]))
+
+
+class HandsOnNoText(NullPath):
+    """Asks honestly and hands on what is no text at all."""
+
+    def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+        super().answer(prompt, backbone, fresh=fresh)
+        return cast(str, None)
+
+
+@pytest.mark.parametrize(
+    ("path", "stored"),
+    [
+        (HandsOnTextThatAlwaysEquals, "Salt the steps."),
+        (AsksWithBytesThatAlwaysEqual, None),
+        (HandsOnTheAnswerThenThePayload, "the answer"),
+        (HandsOnThePayloadThenTheAnswer, "Salt the steps."),
+        (HandsOnNoText, ""),
+    ],
+)
+def test_what_is_compared_is_what_is_stored_and_is_plain_text(path: type[NullPath], stored: str | None) -> None:
+    t = silent(lambda memory: path())
+    assert failed_checks(t) == {"output_equal"}
+    assert type(t.output) is str
+    if stored is not None:
+        assert t.output == (t.baseline_output if stored == "the answer" else stored)
+
+
+def test_a_question_that_equals_everything_is_compared_by_its_bytes() -> None:
+    class Deaf(TinyBackbone):
+        def generate(self, prompt: bytes, *, fresh: bool = False) -> str:
+            return "always this"
+
+    class AsksSomethingElse(NullPath):
+        def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+            return backbone.generate(AlwaysEqualBytes(b"Salt the steps."), fresh=fresh)
+
+    assert failed_checks(silent(lambda memory: AsksSomethingElse(), backbone=Deaf())) == {"output_equal"}
+
+
+def test_an_id_and_an_intervention_of_other_types_are_caught_by_their_own_checks() -> None:
+    class Nothing:
+        def __eq__(self, other: object) -> bool:
+            return other is None
+
+        __hash__ = object.__hash__
+
+    class LeaksNothing(NullPath):
+        def retrieved_id(self) -> str | None:
+            return cast(str, Nothing())
+
+    class IntervenesWithNothing(NullPath):
+        def intervention(self) -> Intervention | None:
+            return cast(Intervention, Nothing())
+
+    assert failed_checks(silent(lambda memory: LeaksNothing())) == {"no_retrieved_id"}
+    assert failed_checks(silent(lambda memory: IntervenesWithNothing())) == {"no_intervention"}
+
+
+class AsksTheCache(NullPath):
+    """Asks past the cache never, whatever it is told."""
+
+    def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+        return super().answer(prompt, backbone, fresh=False)
+
+
+class SaysFreshWithoutMeaningIt(NullPath):
+    """Gives the backbone something that is neither yes nor no."""
+
+    def answer(self, prompt: bytes, backbone: Backbone, *, fresh: bool) -> str:
+        return super().answer(prompt, backbone, fresh=cast(bool, "no"))
+
+
+@pytest.mark.parametrize("path", [NullPath, AsksTheCache, SaysFreshWithoutMeaningIt])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_path_that_was_to_ask_past_the_cache_has_to(path: type[NullPath], fresh: bool) -> None:
+    backbone, memory = TinyBackbone(), MemoryTap([])
+    baseline = c0_baseline("It rains.", backbone)
+    walked = walk(path, memory, "It rains.", backbone, fresh=fresh)
+    honest = path is NullPath
+    assert [f for _, f in backbone.asked] == [False, fresh and honest]
+    assert audit(walked, memory, baseline).failed == (("output_equal",) if fresh and not honest else ())
 
 
 def test_a_path_that_copied_the_payloads_before_the_memory_closed_is_seen() -> None:
