@@ -15,7 +15,7 @@ from core.ledger.run_store import register_run
 from core.ledger.store import open_workspace
 from core.records.run import Manifest, RunStatus
 from core.records.trace import ArmName, Boundary, EvidenceClass, Origin, RecordView, Trace
-from core.traces.writer import write_part
+from core.traces.writer import partition, write_part
 from tests.pages.made import AT, HOSTILE, in_arm, steps
 
 RUN = "0192f0c1-0000-7000-8000-000000000001"
@@ -57,6 +57,7 @@ def executions(episodes: int = 4, **changed: Any) -> list[Trace]:
             for arm in ArmName:
                 for boundary in Boundary:
                     fields = {
+                        "execution_key": f"{len(made):064x}",
                         "seed": seed,
                         "boundary": boundary,
                         "episode_id": f"e-{seed}-{n:03d}",
@@ -96,6 +97,8 @@ def build(home: Path, traces: Sequence[Trace] = (), runs: Sequence[Manifest] = (
         for s in segments:
             part = run_files.Part("part-0", s.rows, s.path.stat().st_size, s.sha256, s.min_id, s.max_id)
             run_files.write_parts(s.path.parent, [part])
+        for run in runs:
+            run_files.write_manifest(partition(settings.traces, run.evidence_class, run.run_id), run)
         with store.write() as tx:
             for run in runs:
                 register_run(tx, run)
