@@ -30,14 +30,18 @@ def run(args: argparse.Namespace, config: Config) -> Result:
     if args.query is None:
         files = [view_file(name) for name in VIEW_NAMES]
         listed = [(f.name, f.header["Title"], f.header["Grain"]) for f in files]
-        document = {"columns": ["view", "title", "grain"], "rows": listed, "truncated": False}
+        document = {"columns": ["view", "title", "grain"], "rows": listed, "truncated": False, "left_out": []}
         return Result(document, "\n".join(aligned(("view", "title", "grain"), listed)))
     found = run_query(config, args.query)
     for problem in found.left_out:
         progress(problem)
     lines = aligned(found.columns, [[_cell(v) for v in row] for row in found.rows])
     lines.append(f"the first {len(found.rows):,} rows; there are more" if found.truncated else _rows(len(found.rows)))
-    return Result({"columns": list(found.columns), "rows": found.rows, "truncated": found.truncated}, "\n".join(lines))
+    document = {
+        "columns": list(found.columns), "rows": found.rows, "truncated": found.truncated,
+        "left_out": list(found.left_out),
+    }  # fmt: skip
+    return Result(document, "\n".join(lines))
 
 
 def _rows(count: int) -> str:

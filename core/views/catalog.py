@@ -22,6 +22,7 @@ VIEW_NAMES = (
     "annotation",
     "record",
     "ledger_entry",
+    "run_rows",
     "episode",
     "arm_summary",
     "score_histogram",

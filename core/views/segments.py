@@ -66,6 +66,7 @@ class Segments:
         self._folders = trace_folders(config)
         self._listed: tuple[Segment, ...] = ()
         self._checked: dict[Segment, Checked] = {}
+        self._copies: dict[Segment, str] = {}
 
     def stamp(self) -> tuple[Mark | None, ...]:
         """Return a value that changes when a listed file appears, vanishes or is written to."""
@@ -74,6 +75,11 @@ class Segments:
     def checked(self) -> tuple[Mark | None, ...]:
         """Return the stamp of what was checked: it differs from `stamp` where a file changed since."""
         return tuple(self._checked[s].mark for s in self._listed)
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What is listed, what was looked at, and what is left out: it differs as soon as any of them does."""
+        return self._listed, self.checked(), self.problems
 
     def use(self, listed: Sequence[Segment]) -> None:
         """Take over a new list and check the files that are new or changed: bytes, columns, row count."""
@@ -84,6 +90,7 @@ class Segments:
             known = self._checked.get(segment)
             checked[segment] = known if known is not None and known.mark == mark else self._check(segment, mark)
         self._checked = checked
+        self._copies = self._found_twice()
 
     def forget(self) -> None:
         """Check every file again at the next use, whatever its mark: reading one of them has failed."""
@@ -91,7 +98,7 @@ class Segments:
 
     def files(self) -> Files:
         """Return the readable files, oldest first."""
-        usable = sorted((s for s in self._listed if self._checked[s].problem is None), key=lambda s: s.min_id)
+        usable = sorted((s for s in self._listed if self._problem(s) is None), key=lambda s: s.min_id)
         room, resident = RESIDENT_ROWS, set()
         for segment in reversed(usable):
             if self._checked[segment].exact and segment.rows <= room:
@@ -106,7 +113,27 @@ class Segments:
     @property
     def problems(self) -> tuple[str, ...]:
         """A sentence for each listed file that is left out."""
-        return tuple(p for s in self._listed if (p := self._checked[s].problem) is not None)
+        return tuple(p for s in self._listed if (p := self._problem(s)) is not None)
+
+    @property
+    def lost(self) -> tuple[Segment, ...]:
+        """The listed files whose executions cannot be read; of a file that is listed twice they can."""
+        return tuple(s for s in self._listed if self._checked[s].problem is not None)
+
+    def _problem(self, segment: Segment) -> str | None:
+        return self._checked[segment].problem or self._copies.get(segment)
+
+    def _found_twice(self) -> dict[Segment, str]:
+        """Return a sentence for each readable file of the same bytes as one listed before it."""
+        first: dict[str, Segment] = {}
+        for segment in self._listed:
+            if self._checked[segment].problem is None:
+                first.setdefault(segment.sha256, segment)
+        return {
+            s: f"The trace file {s.path} holds the same bytes as {of.path}; its {s.rows:,} executions are shown once."
+            for s in self._listed
+            if (of := first.get(s.sha256, s)) is not s and self._checked[s].problem is None
+        }
 
     def _path(self, segment: Segment) -> Path:
         return (self._home / segment.path).resolve()

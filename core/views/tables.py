@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from core.clock import parse_instant
 from core.errors import InputError, StoreError
+from core.ledger.lost import refuse_lost_file
 
 INSTANT = pa.timestamp("us", tz="UTC")
 DISK = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
@@ -98,6 +99,8 @@ class Segment:
     """Hash of its bytes."""
     min_id: str
     """Its first trace id."""
+    run_id: str | None
+    """The run whose traces it holds; None: of several."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,8 @@ class StoreReader:
             if not stat.S_ISREG(found.st_mode):
                 raise StoreError("The store is not a file.", where=str(self.path))
             inode = found.st_ino
+        if inode is None or found.st_size == 0:
+            refuse_lost_file(self.path)
         if inode != self._inode:  # the workspace was reset
             self.close()
         if inode is not None and self._connection is None:
@@ -233,7 +238,7 @@ def _has_no_tables(connection: sqlite3.Connection) -> bool:
 
 
 def _segments(connection: sqlite3.Connection) -> tuple[Segment, ...]:
-    rows = connection.execute("SELECT path, rows, sha256, min_id FROM segment ORDER BY path")
+    rows = connection.execute("SELECT path, rows, sha256, min_id, run_id FROM segment ORDER BY path")
     return tuple(Segment(*row) for row in rows)
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from core.config import Config
 from core.errors import ViewError
+from core.hashing import sha256_hex
 from core.traces.dataset import ARROW_SCHEMA, rows_from_json
 from core.views.answer import Answer, with_values
 from core.views.catalog import VIEW_NAMES, view_file
@@ -31,6 +32,8 @@ from core.views.tables import TABLES, StoreReader, StoreReading
 log = logging.getLogger(__name__)
 
 MEMORY = "2GB"
+LEFT_OUT = pa.schema([("path", pa.string()), ("run_id", pa.string())])
+"""The listed segments whose rows cannot be read, and of which run they are; NULL: of several."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,9 @@ class Snapshot:
     """The last ledger entry it knows of; 0 on an empty store."""
     problems: tuple[str, ...]
     """A sentence for each segment that is left out because it is missing, altered or damaged."""
+    stamp: str
+    """Equal stamps: equal answers. It changes with every commit to the store, and with every listed file that appears,
+    vanishes, is written to, or is left out or read again; so what was counted may be kept under it."""
     views: Views
     """Where it came from."""
 
@@ -97,6 +103,7 @@ class Views:
 
     def __init__(self, config: Config, *, memory: str = MEMORY) -> None:
         self._lock = Lock()
+        self._home = str(config.home)
         self._reader = StoreReader(config.store)
         self._segments = Segments(config)
         self._seen: tuple[Any, ...] | None = None
@@ -104,6 +111,7 @@ class Views:
         self._resident: tuple[tuple[Path, Mark | None], ...] = ()
         self._entries = 0
         self._as_of = 0
+        self._stamp = ""
         self._connection = open_duckdb(trace_folders(config), memory)
         _make_schema(self._connection)
 
@@ -122,7 +130,7 @@ class Views:
             cursor.execute("BEGIN TRANSACTION")
             # A transaction's snapshot begins with its first read, which must happen before the next refresh.
             cursor.execute("SELECT count(*) FROM store_run").fetchall()
-            snapshot = Snapshot(cursor, self._as_of, self._segments.problems, self)
+            snapshot = Snapshot(cursor, self._as_of, self._segments.problems, self._stamp, self)
         try:
             yield snapshot
         finally:
@@ -160,6 +168,8 @@ class Views:
             self._copy(cursor, reading, first)
             if newest is not None:
                 _replace(cursor, "newest_trace", newest)
+            lost = [{"path": s.path, "run_id": s.run_id} for s in self._segments.lost]
+            _replace(cursor, "left_out_segment", pa.Table.from_pylist(lost, schema=LEFT_OUT))
             tail = bool(reading.tail)
             cursor.execute(f"CREATE OR REPLACE VIEW stored_trace AS {stored_trace_sql(files, tail=tail)}")
             cursor.execute("COMMIT")
@@ -172,6 +182,7 @@ class Views:
         elif first:
             self._entries = 0
         self._seen = (stamp, self._segments.checked())
+        self._stamp = sha256_hex(repr((self._home, stamp, reading.as_of, self._segments.state)).encode())
 
     def _newest(self) -> tuple[Files, pa.Table | None]:
         """Return how files are read, and the newest ones as a table if they are others than before."""
@@ -271,6 +282,7 @@ def stored_trace_sql(files: Files, *, tail: bool = True) -> str:
 def _make_schema(connection: duckdb.DuckDBPyConnection) -> None:
     """Make empty tables and all views over them; a refresh replaces what is below the views."""
     empty = {f"store_{t.name}": t.schema.empty_table() for t in TABLES}
+    empty["left_out_segment"] = LEFT_OUT.empty_table()
     for name, table in (empty | dict.fromkeys(("trace_tail", "newest_trace"), ARROW_SCHEMA.empty_table())).items():
         _replace(connection, name, table)
     connection.execute(f"CREATE VIEW stored_trace AS {stored_trace_sql(Files())}")

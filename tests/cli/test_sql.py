@@ -32,7 +32,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_sql_answers_with_one_document(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", "--home", str(home), "--json", "SELECT arm, sum(seed) AS s FROM trace GROUP BY arm"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert sorted(document) == ["columns", "rows", "truncated"]
+    assert sorted(document) == ["columns", "left_out", "rows", "truncated"]
+    assert document["left_out"] == []
     assert document["columns"] == ["arm", "s"]
     assert {tuple(r) for r in document["rows"]} == {
         (a.value, sum(seeds) if (seeds := [t.seed for t in ROWS if t.arm is a and t.seed is not None]) else None)
@@ -116,7 +117,11 @@ def test_an_altered_trace_file_is_named_everywhere_and_none_of_its_rows_is_serve
     assert said.err.count(problem) == 1  # by `export`; `sql` before it was read already
     assert said.out.count(problem) == 2
     assert main(["sql", "--home", str(home), "SELECT 1"]) == 0
-    assert problem in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert problem in said.err
+    assert problem not in said.out
+    assert main(["sql", "--home", str(home), "--json", "SELECT 1"]) == 0
+    assert json.loads(capsys.readouterr().out)["left_out"] == [problem]
     assert main(["ledger", "verify", "--home", str(home), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert [ledger["ok"] for ledger in document["ledgers"]] == [True, True]

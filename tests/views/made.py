@@ -111,9 +111,8 @@ def written(folder: Path, rows: Iterable[Trace], name: str = "part") -> list[Seg
 def store_of(home: Path, listed: Iterable[Trace], tail: Iterable[Trace] = ()) -> Config:
     """Make a workspace whose store lists segments of some executions and holds others in its tail."""
     config = load(home)
-    parts = written(config.traces, listed)
     with open_workspace(config, create=True) as store, store.write() as tx:
-        for part in parts:
+        for part in written(config.traces, listed):
             list_part(tx, config, part)
         for trace in tail:
             append(tx, trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections import Counter
@@ -11,11 +12,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from core.clock import format_instant
-from core.errors import ViewError
+from core.errors import ViewError, quoted
 from core.records.filter import Filter, FilterOp, FilterTerm
 from core.records.trace import Trace
 from core.traces.dataset import from_row
@@ -287,6 +288,39 @@ def test_a_token_of_another_list_is_refused(snapshot: Snapshot, token: str) -> N
             list_traces(snapshot, Filter(), Sort("score"), after=token)
     else:
         assert list_traces(snapshot, Filter(), Sort("score"), after=token).previous is None
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["n", "p", 10**400, "9" * 5000]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+SORTS = st.builds(Sort, st.sampled_from(["trace_id", "score", "seed", "fired", "created_at", "event_text"]))
+
+
+@given(
+    sort=SORTS,
+    content=JSON
+    | st.tuples(st.sampled_from(["n", "p"]), SORTS.map(lambda s: s.token), JSON, JSON)
+    | st.tuples(st.just("n"), st.just("score:desc"), st.sampled_from([10**400, -(10**309)]), st.text()),
+)
+@example(sort=Sort("score"), content=("n", "score:desc", 10**400, "x"))
+@example(sort=Sort("event_text"), content=("n", "event_text:desc", "\ud800", "x"))
+@example(sort=Sort(), content=("n", "trace_id:desc", None, "\ud800"))
+@settings(AGREE, max_examples=300)
+def test_a_token_of_any_json_is_a_page_or_the_same_sentence(snapshot: Snapshot, sort: Sort, content: Any) -> None:
+    token = base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+    refused = None
+    try:
+        list_traces(snapshot, Filter(), sort, after=token, limit=1)
+    except ViewError as e:
+        refused = str(e)
+    assert refused in (None, f"The page token {quoted(token)} does not belong to this list. Open page one.")
 
 
 @pytest.fixture(scope="module")

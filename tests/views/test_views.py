@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -248,6 +249,7 @@ def test_a_workspace_that_is_made_anew_is_read_anew(config: Config) -> None:
         assert count(snapshot, Filter()) == 6
     for file in config.home.glob("store.sqlite*"):
         file.unlink()
+    shutil.rmtree(config.traces)
     with views.snapshot() as snapshot:
         assert (count(snapshot, Filter()), snapshot.as_of, ledger.entries(snapshot).rows()) == (0, 0, [])
     with open_workspace(config, create=True) as store, store.write() as tx:
@@ -394,7 +396,7 @@ def test_a_failed_question_has_every_file_checked_again(config: Config, monkeypa
 
 @pytest.mark.parametrize("listed", ["not parquet", "foreign columns", "other rows"])
 def test_a_file_that_should_not_have_been_listed_is_named(tmp_path: Path, listed: str) -> None:
-    config = load(tmp_path / "home")
+    config = store_of(tmp_path / "home", [])
     part = written(config.traces, [made_trace(random.Random(1), 1)])[0]
     if listed == "not parquet":
         part.path.write_bytes(b"not parquet")
@@ -418,7 +420,7 @@ def test_a_file_that_should_not_have_been_listed_is_named(tmp_path: Path, listed
 
 def test_a_segment_of_an_older_version_is_read_and_its_missing_columns_are_undefined(tmp_path: Path) -> None:
     rows = [made_trace(random.Random(n), n, run_id=f"run-{n}", evidence_class="demo") for n in range(3)]
-    config = load(tmp_path / "home")
+    config = store_of(tmp_path / "home", [])
     old, new = written(config.traces, rows[:2])
     with old.path.open("rb") as f:
         fewer = pq.read_table(f).drop_columns(["store_reopened", "seed"])

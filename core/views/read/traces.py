@@ -120,12 +120,13 @@ def _read_token(token: str, sort: Sort) -> tuple[bool, Any, str]:
         direction, order, value, trace_id = json.loads(
             base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
         )
+        f"{value}{trace_id}".encode()  # a lone surrogate is no text
         kind = column_map()[sort.field].kind
         if kind is Kind.INSTANT and value is not None:
             value = parse_instant(value)
         if kind is Kind.NUMBER and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
-    except (ValueError, TypeError, InputError, RecursionError) as e:
+    except (ValueError, TypeError, OverflowError, InputError, RecursionError) as e:
         raise refused from e
     types = {Kind.FLAG: bool, Kind.WHOLE: int, Kind.NUMBER: float, Kind.TEXT: str, Kind.INSTANT: datetime}
     fits = value is None or (isinstance(value, types[kind]) and (kind is Kind.FLAG) == isinstance(value, bool))

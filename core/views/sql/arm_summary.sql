@@ -1,7 +1,7 @@
 -- Title: Arms of a run
 -- Grain: one arm of one run (run_id, arm)
 -- Evidence class: one a row; never pooled
--- Source: episode; n counts episodes, right in every boundary
+-- Source: episode; n counts episodes, right in every boundary. Of a run that is not whole (run_rows) n is 0 and the rest NULL
 -- Column evidence_class: What the rows may be used for.
 -- Column origin: Who produced them.
 -- Column contract: The frozen contract they fall under.
@@ -26,20 +26,20 @@
 SELECT
     evidence_class, origin, contract, run_id, arm,
     sum(executions)::BIGINT AS executions,
-    count(*) AS n,
-    count(*) FILTER (expected_trigger) AS n_positive,
-    count(*) FILTER (NOT expected_trigger) AS n_negative,
-    count(*) FILTER (correct) AS "right",
-    count(*) FILTER (expected_trigger AND correct) AS right_positive,
-    count(*) FILTER (NOT expected_trigger AND correct) AS right_negative,
-    count(*) FILTER (NOT expected_trigger AND fired) AS fired_negative,
-    count(*) FILTER (NOT expected_trigger AND acted) AS acted_negative,
-    count(*) FILTER (NOT expected_trigger AND non_action) AS non_action_negative,
+    count(*) FILTER (whole) AS n,
+    count(*) FILTER (whole AND expected_trigger) AS n_positive,
+    count(*) FILTER (whole AND NOT expected_trigger) AS n_negative,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (correct) END AS "right",
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (expected_trigger AND correct) END AS right_positive,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (NOT expected_trigger AND correct) END AS right_negative,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (NOT expected_trigger AND fired) END AS fired_negative,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (NOT expected_trigger AND acted) END AS acted_negative,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (NOT expected_trigger AND non_action) END AS non_action_negative,
     "right" / nullif(n, 0) AS utility,
     right_positive / nullif(n_positive, 0) AS triggered_action_accuracy,
     non_action_negative / nullif(n_negative, 0) AS correct_non_action,
     fired_negative / nullif(n_negative, 0) AS false_trigger_rate,
-    sum(distractor_fires)::BIGINT AS distractor_fires,
-    count(*) FILTER (NOT copies_agree) AS copies_disagree
+    CASE WHEN bool_and(whole) THEN sum(distractor_fires)::BIGINT END AS distractor_fires,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (NOT copies_agree) END AS copies_disagree
 FROM episode
 GROUP BY ALL

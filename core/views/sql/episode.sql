@@ -30,6 +30,7 @@
 -- Column audit_passed: All four checks passed in every null trial; NULL where there was none.
 -- Column copies_agree: Fired, record and action are equal across the boundaries; a disagreement is an error to show.
 -- Column distractor_fires: How many distractor decisions fired in one execution; copies over boundaries are counted once.
+-- Column whole: Whether all executions of the run are there (run_rows); rates count such runs only.
 SELECT
     evidence_class, origin, contract, run_id, arm, seed, episode_id,
     any_value(match_id) AS match_id,
@@ -56,6 +57,8 @@ SELECT
     min(fired) = max(fired)
         AND min(coalesce(fired_record, '')) = max(coalesce(fired_record, ''))
         AND min(coalesce(predicted_action, '')) = max(coalesce(predicted_action, '')) AS copies_agree,
-    max(distractor_fires) AS distractor_fires
+    max(distractor_fires) AS distractor_fires,
+    any_value(whole) AS whole
 FROM trace
+JOIN run_rows USING (run_id)
 GROUP BY ALL

@@ -1,7 +1,7 @@
 -- Title: Controlled metrics
 -- Grain: one metric of one run (run_id, metric)
 -- Evidence class: one a row; never pooled
--- Source: episode; paper sections 4.2 and 5, table 4. Intervals and decisions are made from these counts elsewhere
+-- Source: episode; paper sections 4.2 and 5, table 4. Intervals and decisions are made from these counts elsewhere. Undefined in a run that is not whole (run_rows)
 -- Column evidence_class: What the rows may be used for.
 -- Column origin: Who produced them.
 -- Column contract: The frozen contract they fall under.
@@ -28,7 +28,8 @@ WITH by_arm AS (
         bool_and(audit_passed) FILTER (arm = 'C3') AS audited_c3,
         bool_and(coalesce(memory_write_ok, TRUE)) AS written,
         bool_or(memory_write_ok IS NOT NULL) AS written_known,
-        bool_and(integrity_ok) AS whole
+        bool_and(integrity_ok) AS unchanged,
+        bool_and(whole) AS whole
     FROM episode
     GROUP BY ALL
 ),
@@ -61,12 +62,13 @@ counted AS (
         count(*) FILTER (distractor_only AND right_c3) AS k_unrelated_c3,
         count(*) FILTER (null_c3 AND audited_c3) AS k_audited,
         count(*) FILTER (written_known AND written) AS k_written,
-        count(*) FILTER (whole) AS k_whole
+        count(*) FILTER (unchanged) AS k_unchanged,
+        bool_and(whole) AS whole
     FROM by_arm
     GROUP BY ALL
 ),
 listed AS (
-    SELECT evidence_class, origin, contract, run_id, unnest([
+    SELECT evidence_class, origin, contract, run_id, whole, unnest([
         {metric: 'triggered_action_accuracy', defined: has_c3, k: k_acted_c3, n: n_positive},
         {metric: 'correct_non_action', defined: has_c3 AND has_c0, k: k_silent_c3, n: n_negative},
         {metric: 'false_trigger_rate', defined: has_c3, k: k_fired_c3, n: n_negative},
@@ -80,13 +82,13 @@ listed AS (
         {metric: 'unrelated_control_regression', defined: has_c3 AND has_c0,
             k: k_unrelated_c0 - k_unrelated_c3, n: n_distractor_only},
         {metric: 'memory_write_success', defined: TRUE, k: k_written, n: n_written},
-        {metric: 'frozen_backbone_integrity', defined: TRUE, k: k_whole, n: n_all}
+        {metric: 'frozen_backbone_integrity', defined: TRUE, k: k_unchanged, n: n_all}
     ], recursive := TRUE)
     FROM counted
 )
 SELECT
     evidence_class, origin, contract, run_id, metric,
-    CASE WHEN defined AND n > 0 THEN k END AS k,
-    CASE WHEN defined THEN n ELSE 0 END AS n,
-    CASE WHEN defined AND n > 0 THEN k / n END AS observed
+    CASE WHEN whole AND defined AND n > 0 THEN k END AS k,
+    CASE WHEN whole AND defined THEN n ELSE 0 END AS n,
+    CASE WHEN whole AND defined AND n > 0 THEN k / n END AS observed
 FROM listed

@@ -1,7 +1,7 @@
 -- Title: The six properties, counted
 -- Grain: one property of one run (run_id, item)
 -- Evidence class: one a row; never pooled
--- Source: trace; paper section 3.3, table 2. An episode holds only if all its executions do
+-- Source: trace; paper section 3.3, table 2. An episode holds only if all its executions do. Of a run that is not whole (run_rows) n is 0, k and failing are NULL
 -- Column evidence_class: What the rows may be used for.
 -- Column origin: Who produced them.
 -- Column contract: The frozen contract they fall under.
@@ -72,9 +72,10 @@ SELECT
         WHEN 'P5' THEN 'Selective memory-dependent intervention'
         WHEN 'P6' THEN 'Reachable exact null path'
     END AS requirement,
-    count(*) FILTER (held) AS k,
-    count(held) AS n,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (held) END AS k,
+    count(held) FILTER (whole) AS n,
     sum(looked)::BIGINT AS executions,
-    sum(failed)::BIGINT AS failing
+    CASE WHEN bool_and(whole) THEN sum(failed)::BIGINT END AS failing
 FROM by_episode
+JOIN run_rows USING (run_id)
 GROUP BY ALL

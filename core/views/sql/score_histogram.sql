@@ -1,7 +1,7 @@
 -- Title: Scores, binned
 -- Grain: one bin of width 0.05 in one run, arm, family and label (run_id, arm, family, expected_trigger, bin)
 -- Evidence class: one a row; never pooled
--- Source: trace; executions with a score. Copies of an episode across boundaries are counted once (same process first)
+-- Source: trace; executions with a score. Copies of an episode across boundaries are counted once (same process first). Of a run that is not whole (run_rows) n is 0 and fired NULL
 -- Column evidence_class: What the rows may be used for.
 -- Column origin: Who produced them.
 -- Column contract: The frozen contract they fall under.
@@ -25,7 +25,8 @@ WITH one AS (
 SELECT
     evidence_class, origin, contract, run_id, arm, family, expected_trigger, threshold,
     least(greatest(floor(score * 20), 0), 19) / 20 AS bin,
-    count(*) AS n,
-    count(*) FILTER (fired) AS fired
+    count(*) FILTER (whole) AS n,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (fired) END AS fired
 FROM one
+JOIN run_rows USING (run_id)
 GROUP BY ALL

@@ -1,7 +1,7 @@
 -- Title: Scores, summarised
 -- Grain: one seed, boundary and family of one arm of one run, by label (run_id, arm, family, boundary, seed, expected_trigger)
 -- Evidence class: one a row; never pooled
--- Source: trace
+-- Source: trace. Of a run that is not whole (run_rows) n is 0 and the rest NULL
 -- Column evidence_class: What the rows may be used for.
 -- Column origin: Who produced them.
 -- Column contract: The frozen contract they fall under.
@@ -22,14 +22,15 @@
 -- Column score_max: Greatest score; NULL where none has one.
 SELECT
     evidence_class, origin, contract, run_id, arm, family, boundary, seed, expected_trigger,
-    count(*) AS n,
-    count(score) AS scored,
-    count(*) FILTER (fired) AS fired,
-    count(*) FILTER (correct) AS correct,
-    count(*) FILTER (expected_trigger AND NOT fired) AS missed,
-    count(*) FILTER (NOT expected_trigger AND fired) AS false_fired,
-    min(score) AS score_min,
-    median(score) AS score_median,
-    max(score) AS score_max
+    count(*) FILTER (whole) AS n,
+    CASE WHEN bool_and(whole) THEN count(score) END AS scored,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (fired) END AS fired,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (correct) END AS correct,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (expected_trigger AND NOT fired) END AS missed,
+    CASE WHEN bool_and(whole) THEN count(*) FILTER (NOT expected_trigger AND fired) END AS false_fired,
+    min(score) FILTER (whole) AS score_min,
+    median(score) FILTER (whole) AS score_median,
+    max(score) FILTER (whole) AS score_max
 FROM trace
+JOIN run_rows USING (run_id)
 GROUP BY ALL
