@@ -2,7 +2,7 @@
 
 Promise: done twice it changes nothing, killed in the middle it is finished by the next time; shipped files are taken
 over only when the evidence ledger names them with their hash. Refused: a folder that holds other things; making a
-user's workspace anew; making one anew while its console runs.
+user's workspace anew; making one anew while its console or an evaluation runs; a workspace whose store is lost.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from core.backbone.base import State
 from core.backbone.load import load
 from core.config import Config
 from core.errors import ConfigError, DuebookError, EvidenceMissing, quoted
-from core.evaluation.run_files import list_parts, read_manifest, read_parts
+from core.evaluation.run_files import EVALUATION_LOCK, list_parts, read_manifest, read_parts
 from core.files import open_lock
 from core.hashing import sha256_file
 from core.ledger.evidence_ledger import EvidenceLedger
 from core.ledger.kinds import EntryKind
+from core.ledger.lost import StoreLost, read_mark, refuse_lost
 from core.ledger.run_store import amend_run, get_run, register_run
 from core.ledger.store import Store, open_workspace
 from core.records.run import RunStatus
@@ -85,6 +86,7 @@ def prepare(
     Raises
     ------
     PrepareRefused : see the module's refusals.
+    StoreLost : the workspace was made before and its store is gone; only a demo is then made anew, by force.
     EvidenceMissing : a shipped file is missing or not the one that was shipped.
     StoreError, ConfigError : the store or the folder cannot be used.
     """
@@ -98,6 +100,7 @@ def prepare(
 def _prepare(config: Config, demo: bool, force: bool, models: bool, report: Report) -> Prepared:
     if force:
         _remove(config)
+    demo = demo or prepared.being_made_anew(config.home)
     with open_workspace(config, create=True, workspace_class="demo" if demo else "user") as store:
         if demo and store.workspace_class != "demo":
             raise PrepareRefused(
@@ -219,21 +222,35 @@ def _remove(config: Config) -> None:
 
     Raises
     ------
-    PrepareRefused : it is a user's, or its console runs.
+    PrepareRefused : it is a user's, or its console or an evaluation runs.
+    StoreLost : its store is lost and nothing says that it was a demo.
     """
-    if not config.store.exists():
-        return
-    with open_workspace(config, create=True, workspace_class="demo") as store:
-        if store.workspace_class != "demo":
-            raise PrepareRefused(
-                "This is a user's workspace; it is never made anew.",
-                where=str(config.home),
-                next_step="Delete the folder yourself if that is what you want.",
-            )
-    with _no_console(config.home):
-        (config.home / PREPARED).unlink(missing_ok=True)  # first: a killed removal is not taken for a whole workspace
-        for name in sorted(OWN_NAMES - {PREPARED, "console.lock", "prepare.lock", "logs"}):
-            path = config.home / name
+    try:
+        refuse_lost(config)
+        if config.store.exists():
+            with open_workspace(config, create=True, workspace_class="demo") as store:
+                workspace_class = store.workspace_class
+        elif prepared.being_made_anew(config.home):
+            workspace_class = "demo"
+        else:
+            return
+    except StoreLost:
+        if (workspace_class := read_mark(config.home).get("workspace_class", "")) not in ("demo", "user"):
+            raise
+    if workspace_class != "demo":
+        raise PrepareRefused(
+            "This is a user's workspace; it is never made anew.",
+            where=str(config.home),
+            next_step="Delete the folder yourself if that is what you want.",
+        )
+    with (
+        _free(config.home, "console.lock", "The console of this workspace is running."),
+        _free(config.home, EVALUATION_LOCK, "An evaluation is running in this workspace."),
+    ):
+        prepared.mark_removal(config.home)  # first: a killed removal is not taken for a whole workspace or a lost one
+        work = config.home / "work"
+        paths = [config.home / n for n in OWN_NAMES - {PREPARED, "console.lock", "prepare.lock", "logs", "work"}]
+        for path in sorted([*paths, *(p for p in work.iterdir() if p != config.home / EVALUATION_LOCK)]):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
@@ -245,14 +262,13 @@ def _one_at_a_time(home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _no_console(home: Path) -> Iterator[None]:
-    with open_lock(home / "console.lock") as lock:
+def _free(home: Path, name: str, running: str) -> Iterator[None]:
+    """Hold a lock of the workspace, or say what holds it."""
+    with open_lock(home / name) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
-            raise PrepareRefused(
-                "The console of this workspace is running.", where=str(home), next_step="End it first."
-            ) from e
+            raise PrepareRefused(running, where=str(home), next_step="End it first.") from e
         yield
 
 

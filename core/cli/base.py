@@ -37,6 +37,7 @@ from core.cli.document import to_json
 from core.cli.parser import Answered, CommandParser, UsageRefused, cut
 from core.config import Config
 from core.errors import ConfigError, DuebookError, InputError, MissingPackage, spelled
+from core.ledger.lost import refuse_lost
 
 Handler = Callable[[argparse.Namespace, Config], "Result"]
 Subparsers = Any
@@ -245,7 +246,9 @@ def refuse_missing(config: Config) -> None:
     Raises
     ------
     ConfigError : there is none.
+    StoreLost : there was one, and its store is gone.
     """
+    refuse_lost(config)
     if not config.store.exists():
         raise ConfigError(
             "There is no workspace here.",

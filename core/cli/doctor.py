@@ -22,6 +22,7 @@ from core.cli.base import Result, Subparsers
 from core.cli.up import running_at
 from core.config import ROOT, Config
 from core.errors import DuebookError
+from core.ledger.lost import refuse_lost
 
 BASE = ("requirements.txt",)
 MODELS = ("requirements-models.txt", "requirements-nodeps.txt")
@@ -149,6 +150,7 @@ def _backbone(config: Config) -> Iterator[Line]:
 
 def _workspace(config: Config) -> Iterator[Line]:
     home = config.home
+    refuse_lost(config)
     if not config.store.exists():
         yield Line(
             "workspace", State.WARN, f"{home} holds no store yet.", "Check --home, or run `python -m core prepare`."

@@ -29,6 +29,8 @@ from core.ledger.tx import Tx
 from core.records.run import Manifest, RunStatus
 
 MANIFEST, HASHES, PARTS, READS = "manifest.json", "hashes.json", "parts.json", "reads.json"
+EVALUATION_LOCK = "work/evaluate.lock"
+"""Below the home; held while an evaluation works in the workspace."""
 COLUMNS = tuple(
     dict.fromkeys(
         (

@@ -110,7 +110,7 @@ def evaluate(config: Config, plan: Plan, report: Report = lambda _: None, setup:
 @contextmanager
 def _alone(config: Config) -> Iterator[Callable[[str], None]]:
     """Hold the workspace's evaluation lock; yields a function that writes the run's id into it."""
-    with open_lock(config.home / "work" / "evaluate.lock") as lock:
+    with open_lock(config.home / run_files.EVALUATION_LOCK) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:

@@ -37,6 +37,7 @@ from core.errors import LedgerCorrupt, StoreError
 from core.hashing import GENESIS_HASH
 from core.ledger import schema
 from core.ledger.kinds import EntryKind, Genesis, LedgerClass
+from core.ledger.lost import refuse_lost
 from core.ledger.rows import ActorRow
 from core.ledger.shape import Shape, differences, is_ours, read_shape
 from core.ledger.tx import HEAD_SEQ, Pending, Tx, fetch_row, head_seq, text_of
@@ -243,7 +244,12 @@ def open_workspace(config: Config, *, create: bool = False, workspace_class: str
     """Open the workspace's store in `config.home`, acting as `person:<user>`; `open_store` says the rest.
 
     A workspace that is being made gets its folder closed to others (mode 0700), whoever made the folder.
+
+    Raises
+    ------
+    StoreLost : the workspace was made before and its store is gone or empty; it is not made anew.
     """
+    refuse_lost(config)
     if create and not config.store.exists():
         config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         config.home.chmod(0o700)

@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +19,22 @@ from core.acts import prepare as prepare_act
 from core.acts import prepared
 from core.acts.prepare import PrepareRefused, prepare
 from core.acts.prepared import is_prepared
+from core.cli.base import main
 from core.config import ROOT, Config
 from core.errors import ConfigError, EvidenceMissing, LedgerCorrupt, MissingPackage
 from core.evaluation.run_files import Part, write_manifest, write_parts
+from core.evaluation.runs import _alone as evaluation_alone
 from core.hashing import sha256_file
 from core.ledger.evidence_ledger import EvidenceLedger
 from core.ledger.kinds import EntryKind, RunAmended, RunShipped
 from core.ledger.ledger import verify
+from core.ledger.lost import StoreLost
 from core.ledger.run_store import runs
 from core.ledger.store import open_workspace
 from core.ledger.trace_tail import segments
 from core.records.run import RunStatus
 from core.traces.writer import write_part
+from core.views.segments import verify_files
 from core.views.views import Views
 from tests.pages.homes import executions, manifest
 
@@ -272,16 +278,39 @@ def raise_message(settings: Config, *, demo: bool, force: bool) -> None:
         raise PrepareRefused(e.message) from e
 
 
-def test_a_demo_workspace_whose_console_runs_is_not_made_anew(shipped: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lock", "sentence"),
+    [
+        ("console.lock", "The console of this workspace is running."),
+        ("work/evaluate.lock", "An evaluation is running in this workspace."),
+    ],
+)
+def test_a_demo_workspace_in_which_something_runs_is_not_made_anew(
+    shipped: Path, tmp_path: Path, lock: str, sentence: str
+) -> None:
     demo = configuration.load(tmp_path / "workspace-demo")
     prepare(demo)
+    (demo.home / "work" / "run").mkdir(parents=True)
+    with holding(demo.home / lock):
+        with pytest.raises(PrepareRefused) as caught:
+            prepare(demo, force=True)
+        assert str(caught.value) == f"{sentence} ({demo.home}) End it first."
+    assert is_prepared(demo)
+    assert (demo.home / "work" / "run").is_dir()
+    assert prepare(demo, force=True).added == RUNS
+    assert not (demo.home / "work" / "run").exists()
+
+
+@contextmanager
+def holding(lock: Path) -> Iterator[None]:
+    """Hold a lock from another process."""
     holder = subprocess.Popen(
         [
             sys.executable,
             "-c",
             "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True);"
             "sys.stdin.read()",
-            str(demo.home / "console.lock"),
+            str(lock),
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -289,12 +318,96 @@ def test_a_demo_workspace_whose_console_runs_is_not_made_anew(shipped: Path, tmp
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"
     try:
-        with pytest.raises(PrepareRefused, match=r"The console of this workspace is running\."):
-            prepare(demo, force=True)
+        yield
     finally:
         holder.communicate()
+
+
+def test_a_lock_that_the_evaluation_takes_is_the_one_that_is_looked_at(shipped: Path, tmp_path: Path) -> None:
+    demo = configuration.load(tmp_path / "workspace-demo")
+    prepare(demo)
+    with evaluation_alone(demo), pytest.raises(PrepareRefused, match=r"^An evaluation is running in this workspace\."):
+        prepare(demo, force=True)
+
+
+def lose(settings: Config, how: str) -> None:
+    """Lose the store; `mark` and `traces`: its last witness is that."""
+    settings.store.unlink()
+    if how == "emptied":
+        settings.store.write_bytes(b"")
+    if how == "traces":
+        (settings.home / "prepared.json").unlink()
+    if how in ("mark", "log"):
+        shutil.rmtree(settings.traces)
+    if how == "log":
+        (settings.home / "prepared.json").unlink()
+        (settings.home / "logs").mkdir()
+        (settings.home / "logs" / "console.log").write_text("")
+
+
+def look(settings: Config) -> None:
+    """Open the views, as a page and `sql` do."""
+    with closing(Views(settings)) as views, views.snapshot():
+        pass
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("how", ["gone", "emptied", "mark", "traces", "log"])
+def test_a_lost_store_is_said_and_never_made_anew_in_silence(
+    how: str, shipped: Path, settings: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(settings)
+    lose(settings, how)
+    (settings.home / "prepare.lock").touch()
+    before = contents(settings.home)
+    sentence = (
+        f"The workspace's store is lost: its file is {'empty' if how == 'emptied' else 'gone'}, and other files of the"
+        f" workspace are still there. ({settings.store}) Restore it from a copy."
+    )
+    for act in (prepare, open_workspace, verify_files, look):
+        with pytest.raises(StoreLost) as caught:
+            act(settings)
+        assert str(caught.value) == sentence
+    for command in ("claims", "criteria controlled", "ledger verify", "sql SELECT+1", "annotate run x --label x", "up"):
+        assert main([*(w.replace("+", " ") for w in command.split()), "--home", str(settings.home)]) == 2
+        assert capsys.readouterr().err == f"{sentence}\n"
+    assert main(["doctor", "--home", str(settings.home)]) == 1
+    assert "fail workspace: The workspace's store is lost" in capsys.readouterr().out
+    assert contents(settings.home) == before
+
+
+def test_a_lost_demo_is_made_anew_by_force_and_a_lost_users_workspace_never(
+    shipped: Path, settings: Config, tmp_path: Path
+) -> None:
+    demo = configuration.load(tmp_path / "workspace-demo")
+    for how in ("gone", "emptied"):
+        prepare(demo)
+        lose(demo, how)
+        with pytest.raises(StoreLost, match=r"or make the demo anew with `python -m core prepare --demo --force`\.$"):
+            prepare(demo, demo=True)
+        assert prepare(demo, demo=True, force=True).added == RUNS
+        assert state(demo)[0] == list(RUNS)
+    prepare(settings)
+    lose(settings, "gone")
+    with pytest.raises(PrepareRefused, match=r"^This is a user's workspace; it is never made anew\."):
+        prepare(settings, demo=True, force=True)
+    (settings.home / "prepared.json").unlink()
+    with pytest.raises(StoreLost):
+        prepare(settings, demo=True, force=True)
+    assert len(list(settings.traces.rglob("*.parquet"))) == 4
+
+
+def test_making_anew_that_was_killed_is_finished_as_a_demo(shipped: Path, tmp_path: Path) -> None:
+    demo = configuration.load(tmp_path / "any")
+    prepare(demo, demo=True)
+    prepared.mark_removal(demo.home)
+    demo.store.unlink()
+    assert not is_prepared(demo)
+    assert prepare(demo).workspace_class == "demo"
     assert is_prepared(demo)
-    assert prepare(demo, force=True).added == RUNS
 
 
 def test_a_backbone_that_cannot_be_made_ready_is_said_and_is_no_failure(

@@ -51,7 +51,7 @@ def manifest(run_id: str = RUN, **changed: Any) -> Manifest:
 
 def executions(episodes: int = 4, **changed: Any) -> list[Trace]:
     """Return every arm and boundary of some episodes, half of them positive."""
-    made = []
+    made: list[Trace] = []
     for seed in (2026, 2027):
         for n in range(episodes):
             for arm in ArmName:
