@@ -119,7 +119,7 @@ def arm_shares(summary: pa.Table) -> pd.DataFrame:
     -------
     Columns `label`, `k`, `n`, `share`, `ci_low`, `ci_high` (NaN for n = 0).
     """
-    rows = [rate(a["arm"], a["right"], a["n"]) for a in summary.to_pylist()]
+    rows = [rate(a["arm"], a["right"] or 0, a["n"]) for a in summary.to_pylist()]
     return pd.DataFrame(
         {
             "label": [ARM_TITLES[ArmName(r.metric)] for r in rows],

@@ -35,7 +35,7 @@ SIGNS: dict[ClaimStatus, tuple[str, Literal["green", "red", "gray"]]] = {
 def standing(opened: Opened) -> Standing:
     """Return what the evidence establishes, counted from stored rows."""
     with st.spinner("Counting the newest run", show_time=True):
-        return resources.standing(opened.config, opened.snapshot.as_of)
+        return resources.standing(opened.config, opened.snapshot.stamp)
 
 
 def claims(state: Standing) -> None:

@@ -62,18 +62,22 @@ def backbone(settings: Config) -> Backbone:
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
-def _standing(home: str, as_of: int, _config: Config) -> Standing:
+def _standing(home: str, stamp: str, _config: Config) -> Standing:
     return standing_of(_config)
 
 
-def standing(settings: Config, as_of: int) -> Standing:
-    """Return what the newest complete run establishes, counted once a ledger entry: its rows never change.
+def standing(settings: Config, stamp: str) -> Standing:
+    """Return what the newest complete run establishes, counted once a state of the store and its trace files.
+
+    Parameters
+    ----------
+    stamp : `Snapshot.stamp`.
 
     Raises
     ------
     DuebookError : its files are missing or damaged.
     """
-    return _standing(str(settings.home), as_of, settings)
+    return _standing(str(settings.home), stamp, settings)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4, ttl=30)

@@ -15,7 +15,8 @@ _KEY = "tz_picker"
 
 
 def _names() -> set[str]:
-    return available_timezones() - {"Factory"}  # the database's word for a zone nobody set
+    # Not zones of their own: the database's word for one nobody set, and whatever this machine has.
+    return available_timezones() - {"Factory", "localtime"}
 
 
 def zone() -> ZoneInfo:
