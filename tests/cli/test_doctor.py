@@ -6,12 +6,14 @@ import importlib.metadata
 import json
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from core.acts import prepared
 from core.acts.prepare import prepare
+from core.backbone import convert
 from core.cli import doctor, main
 from core.config import ROOT, load
 from core.errors import MissingPackage
@@ -46,6 +48,18 @@ def test_without_a_workspace_it_says_so_and_makes_none(capsys: pytest.CaptureFix
     assert lines["python"][0]["state"] == "ok"
     assert lines["console packages"][0]["state"] == "ok"
     assert not (tmp_path / "home").exists()
+
+
+def test_of_a_converted_backbone_it_does_not_say_that_its_weights_were_checked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = SimpleNamespace(identity=SimpleNamespace(name="a model"))
+    monkeypatch.setattr(convert, "folder_of", lambda cache: tmp_path)
+    monkeypatch.setattr(convert, "prepare", lambda cache: named)
+    _, lines = ask(capsys)
+    assert lines["backbone"][0]["text"] == (
+        f"a model, converted in {tmp_path}; its weights are checked when they are first read, not here"
+    )
 
 
 def test_a_workspace_is_verified(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
