@@ -174,8 +174,8 @@ def test_literal_shows_every_piece_exactly(tmp_path: Path, console: Start, tab: 
     here = tab(console(settings))
     here.open("traces")
     chips = here.page.get_by_test_id("stSidebar").get_by_test_id("stButtonGroup")
-    expect(chips.nth(3)).to_be_visible()
-    shown = chips.nth(3).inner_text().replace("\u200b", "").replace("\u00a0", " ")
+    expect(chips.nth(4)).to_be_visible()
+    shown = chips.nth(4).inner_text().replace("\u200b", "").replace("\u00a0", " ")
     for piece in PIECES:
         start = piece.replace("_", " ")[:27].strip()
         assert start in shown, f"{piece!r} is not shown as typed"
