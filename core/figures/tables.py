@@ -117,17 +117,15 @@ def arm_shares(summary: pa.Table) -> pd.DataFrame:
 
     Returns
     -------
-    Columns `label`, `k`, `n`, `share`, `ci_low`, `ci_high` (NaN for n = 0).
+    Columns `arm`, `share` (NaN for n = 0), `right` and `95% interval` in words.
     """
     rows = [rate(a["arm"], a["right"] or 0, a["n"]) for a in summary.to_pylist()]
     return pd.DataFrame(
         {
-            "label": [ARM_TITLES[ArmName(r.metric)] for r in rows],
-            "k": [r.k or 0 for r in rows],
-            "n": [r.n for r in rows],
+            "arm": [ARM_TITLES[ArmName(r.metric)] for r in rows],
             "share": pd.Series([r.observed for r in rows], dtype="float64"),
-            "ci_low": pd.Series([r.ci_low for r in rows], dtype="float64"),
-            "ci_high": pd.Series([r.ci_high for r in rows], dtype="float64"),
+            "right": [f"{r.k:,} of {r.n:,}" if r.n else "undefined, n = 0" for r in rows],
+            "95% interval": [None if r.ci_low is None else f"{r.ci_low:.3f} to {r.ci_high:.3f}" for r in rows],
         }
     )
 
@@ -167,7 +165,7 @@ def run_table(rows: pa.Table) -> pd.DataFrame:
             "started": r["started_at"],
             "took": "—" if r["elapsed_s"] is None else duration(r["elapsed_s"] * 1e6),
             "run": r["run_id"],
-            "note": one_line(r["note"] or "", 200),
+            "note": one_line(r["note"], CELL) if r["note"] else None,
         }
         for r in rows.to_pylist()
     ]

@@ -7,9 +7,8 @@ from typing import Literal
 import streamlit as st
 
 from core.evaluation.claims import Claim, ClaimStatus
-from core.figures.arms import share_bars
 from core.figures.tables import arm_shares, criteria_table, run_table
-from core.figures.wording import ARM_TITLES, claim_evidence, run_words
+from core.figures.wording import claim_evidence, run_words
 from core.records.filter import Filter, FilterOp
 from core.records.run import Manifest
 from core.records.trace import ArmName
@@ -20,8 +19,8 @@ from pages._parts.frame import Opened
 from pages._parts.literal import literal
 
 TRACES = "pages/traces.py"
-NOTES_SHOWN = 3
-"""The reasons of so many of the newest runs that did not complete are spelled out below the table."""
+RUNS_SHOWN = 10
+"""So many of the newest runs are spelled out; where there are more, all stand one click away."""
 ARROW = ":material/arrow_forward:"
 HOLDS = {True: "✓", False: "✕", None: "—"}
 SIGNS: dict[ClaimStatus, tuple[str, Literal["green", "red", "gray"]]] = {
@@ -95,14 +94,10 @@ def criteria(opened: Opened, state: Standing, run: Manifest) -> None:
             for row in state.criteria:
                 behind = state.rows_behind[row.metric]
                 st.page_link(TRACES, label=literal(row.metric.replace("_", " ")), query_params=address.of(behind))
-    show.rows(
+    show.words(
         criteria_table(state.criteria),
-        key="criteria",
-        columns={
-            "observed": st.column_config.NumberColumn(format="%.3f"),
-            "margin": st.column_config.NumberColumn(format="%+.3f"),
-            "n": st.column_config.NumberColumn(format="%d"),
-        },
+        alt="criteria of the frozen contract",
+        formats={"observed": "{:.3f}".format, "margin": "{:+.3f}".format, "n": "{:,}".format},
     )
     st.caption(f"{literal(run_words(run))}. {strings.GENERATOR_MATCHED}")
     if state.code_changed:
@@ -115,15 +110,14 @@ def arms(opened: Opened, run_id: str) -> None:
     """Show the arms side by side: episodes right of n, with their interval."""
     st.markdown("#### Episodes right, by arm", help=strings.ARMS_HELP)
     answer = ask_runs.arm_summary(opened.snapshot, run_id)
-    shares = arm_shares(answer.table)
-    show.chart(share_bars(shares, emphasis=ARM_TITLES[ArmName.C3]), key="arms", alt="episodes right by arm")
+    # A bar in a table, not a plotly figure: that one costs the first page a second.
+    share = st.column_config.ProgressColumn("share of episodes", format="percent", min_value=0, max_value=1)
+    show.rows(arm_shares(answer.table), key="arms", columns={"share": share})
     with st.container(horizontal=True, gap="small"):
         for arm in ArmName:
             chosen = _of_run(Filter().with_term("arm", FilterOp.EQ, arm), run_id)
             st.page_link(TRACES, label=f"{literal(arm)} rows", query_params=address.of(chosen))
-    with st.expander(f"{literal(strings.CHART_TABLE)}, and how this was asked"):
-        show.rows(shares, key="arms_table")
-        show.queries(answer)
+    show.asked(answer)
 
 
 def properties(opened: Opened, state: Standing, run: Manifest) -> None:
@@ -174,16 +168,13 @@ def runs(opened: Opened) -> None:
     """List every run, failed ones too."""
     st.markdown("#### Runs", help=strings.RUNS_HELP)
     answer = ask_runs.runs(opened.snapshot)
-    zone = str(times.zone())
-    show.rows(
-        run_table(answer.table),
-        key="runs",
-        columns={
-            "started": st.column_config.DatetimeColumn(
-                f"started ({zone})", format="YYYY-MM-DD HH:mm:ss", timezone=zone
-            ),
-        },
-    )
-    for row in [r for r in answer.rows() if r["note"] and r["status"] != "complete"][:NOTES_SHOWN]:
-        st.caption(f"**{literal(row['kind'])}, {literal(row['status'])}:** {literal(row['note'])}")
-    show.asked(answer)
+    table = run_table(answer.table)
+    if table.empty:
+        st.text("None yet.")
+    else:
+        show.words(table.head(RUNS_SHOWN), alt="the newest runs", formats={"started": times.shown})
+    more = len(table) > RUNS_SHOWN
+    with st.expander(strings.ALL_RUNS if more else strings.ASKED):
+        if more:
+            show.rows(table, key="runs")
+        show.queries(answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -43,9 +43,17 @@ def rows(table: pd.DataFrame, *, key: str, columns: Mapping[str, Any] | None = N
     )
 
 
-def words(table: pd.DataFrame, *, alt: str) -> None:
-    """Show a few rows of words as a table whose cells wrap: nothing is cut, whatever the width; cells are text."""
-    shown = table.map(_cell).astype(str)
+def words(table: pd.DataFrame, *, alt: str, formats: Mapping[str, Callable[[Any], str]] | None = None) -> None:
+    """Show a few rows of words as a table whose cells wrap: nothing is cut, whatever the width; cells are text.
+
+    Parameters
+    ----------
+    formats : how a column's values are written; undefined ones are a dash.
+    """
+    told = table.astype(object)
+    for name, write in (formats or {}).items():
+        told[name] = [None if pd.isna(v) else write(v) for v in table[name]]
+    shown = told.map(_cell).astype(str)
     shown.columns = pd.Index([literal(name) for name in table.columns])
     st.table(shown, border="horizontal", hide_index=True, hide_header=False, alt=alt)
 

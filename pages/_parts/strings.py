@@ -32,7 +32,7 @@ CLAIMS_HELP = (
 )
 ARMS_HELP = (
     "An episode is right in an arm only if it is right in both boundaries; n counts episodes. "
-    "Whiskers: 95% Wilson interval."
+    "Intervals are Wilson's, 95%."
 )
 CRITERIA_HELP = (
     "Margin above 0: on the allowed side. Where the statistic is ci_low, the lower end of the interval has to pass."
@@ -50,6 +50,7 @@ RUNS_HELP = "Every run that was started, with the way it ended. Failed runs stay
 
 SEARCH_PLACEHOLDER = "Paste an id (trace, episode, run), or words of an event"
 CHART_TABLE = "The table behind this chart"
+ALL_RUNS = "All runs, and how this was asked"
 ASKED = "How this was asked"
 WATERFALL_HELP = (
     "Working time only: waits between processes are left out. Writing, the boundary and the hash over the weights "

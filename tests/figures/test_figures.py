@@ -11,7 +11,6 @@ import plotly.graph_objects as go
 import pytest
 
 from core.figures import breakdown
-from core.figures.arms import share_bars
 from core.figures.features import feature_bars, score_strip
 from core.figures.literal import literal, one_line, visible
 from core.figures.system_path import BOXES, EDGES, path_in_words, path_taken, system_path
@@ -22,13 +21,9 @@ from core.triggers.learned.features import FEATURE_NAMES
 from tests.pages.made import HOSTILE, in_arm, trace
 
 
-def shares() -> pd.DataFrame:
+def counts() -> pd.DataFrame:
     return pd.DataFrame(
-        [
-            {"label": "C0", "k": 360, "n": 720, "share": 0.5, "ci_low": 0.46, "ci_high": 0.54},
-            {"label": "C3", "k": 700, "n": 720, "share": 700 / 720, "ci_low": 0.95, "ci_high": 0.98},
-            {"label": "none", "k": 0, "n": 0, "share": float("nan"), "ci_low": float("nan"), "ci_high": float("nan")},
-        ]
+        {"evidence_class": "controlled", "arm": "C3", "outcome": list(breakdown.COLOURS), "executions": range(1, 7)}
     )
 
 
@@ -39,7 +34,7 @@ def drawn(figure: go.Figure) -> list[dict[str, Any]]:
 
 
 ALL = {
-    "share_bars": lambda: share_bars(shares()),
+    "outcome_bars": lambda: breakdown.outcome_bars(counts()),
     "feature_bars": lambda: feature_bars(FEATURE_NAMES, trace().features or ()),
     "score_strip": lambda: score_strip([0.1, 0.2], 0.05, judged=0.03),
     "system_path": lambda: system_path(trace()),
@@ -57,16 +52,6 @@ def test_a_figure_is_transparent_and_leaves_text_colour_to_the_theme(name: str) 
 @pytest.mark.parametrize("name", ALL)
 def test_a_figure_names_no_other_host(name: str) -> None:
     assert "http" not in ALL[name]().to_json()
-
-
-def test_bars_carry_their_counts_and_intervals() -> None:
-    figure = share_bars(shares(), emphasis="C3")
-    (bars,) = drawn(figure)
-    assert bars["y"] == ["none", "C3", "C0"]  # drawn upwards
-    assert [a.text for a in figure.layout.annotations] == ["undefined, n = 0", "700 / 720", "360 / 720"]
-    assert bars["error_x"]["array"][2] == pytest.approx(0.04)
-    assert bars["error_x"]["arrayminus"][2] == pytest.approx(0.04)
-    assert bars["marker"]["color"][1] != bars["marker"]["color"][2]
 
 
 def test_every_way_joins_two_known_parts_and_starts_and_ends_at_them() -> None:
@@ -145,9 +130,9 @@ def test_the_strip_marks_the_threshold_and_the_deciding_score_only_where_there_i
 def test_plotly_reads_no_tag_entity_or_formula_in_a_text() -> None:
     shown = literal("<b>x</b> &amp; $y$")
     assert shown == "&lt;b&gt;x&lt;/b&gt; &amp;amp; &#36;y&#36;"
-    figure = share_bars(shares().assign(label=["<b>a</b>", "$b$", HOSTILE]))
+    figure = breakdown.outcome_bars(counts().assign(arm=["<b>a</b>", "$b$", HOSTILE, "a", "b", "c"]))
     assert isinstance(figure, go.Figure)
-    assert all("<" not in label and "$" not in label for label in drawn(figure)[0]["y"])
+    assert all("<" not in label and "$" not in label for bar in drawn(figure) for label in bar["y"])
 
 
 def test_hidden_and_reordering_characters_are_spelled_out() -> None:
@@ -161,10 +146,7 @@ def test_hidden_and_reordering_characters_are_spelled_out() -> None:
 
 
 def test_every_kind_of_wrong_is_hatched_on_its_own_colour() -> None:
-    rows = pd.DataFrame(
-        {"evidence_class": "controlled", "arm": "C3", "outcome": list(breakdown.COLOURS), "executions": range(1, 7)}
-    )
-    for bar in drawn(breakdown.outcome_bars(rows)):
+    for bar in drawn(breakdown.outcome_bars(counts())):
         marker = bar["marker"]
         assert marker["color"] == marker["pattern"]["bgcolor"] == breakdown.COLOURS[bar["name"]]
         assert (marker["pattern"]["shape"] == "") == bar["name"].startswith("right")

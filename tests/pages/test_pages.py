@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -155,10 +156,9 @@ def test_an_empty_workspace_says_what_to_do_next(show: Show, tmp_path: Path) -> 
 
 def test_a_failed_run_stays_listed_and_enters_no_claim(show: Show, tmp_path: Path) -> None:
     app = show("app.py", failed_run(tmp_path / "home"))
-    runs = next(d.value for d in app.dataframe if "planned" in d.value or "stored" in d.value)
+    runs = next(t for c, t in tables(app).items() if "stored" in c)
     assert list(runs["status"]) == ["✕ failed"]
     assert list(runs["note"]) == ["A worker ended early: signal 9."]
-    assert "**controlled, failed:** A worker ended early: signal 9." in texts(app)
     assert "0 established" in texts(app)
 
 
@@ -167,10 +167,13 @@ def test_the_overview_tells_claims_criteria_arms_and_the_ledger(show: Show, tmp_
     app = show("app.py", home)
     said = texts(app)
     assert "rejected" in said
-    criteria = next(d.value for d in app.dataframe if "criterion" in d.value)
+    criteria = next(t for c, t in tables(app).items() if "criterion" in c)
     assert len(criteria) == 11
+    assert all(re.fullmatch(r"\d\.\d{3}|—", o) for o in criteria["observed"])
+    assert all(re.fullmatch(r"[+-]\d\.\d{3}|—", m) for m in criteria["margin"])
     arms = next(d.value for d in app.dataframe if "share" in d.value)
-    assert list(arms["n"]) == [8] * 5  # 2 seeds x 4 episodes, whatever the boundaries
+    # 2 seeds x 4 episodes, whatever the boundaries
+    assert [r.split(" of ")[1] for r in arms["right"]] == ["8"] * 5
     with open_workspace(home) as store:
         report = verify(store)
     assert f"{report.count} entries verify" in said
