@@ -172,7 +172,10 @@ def runs(opened: Opened) -> None:
     if table.empty:
         st.text("None yet.")
     else:
-        show.words(table.head(RUNS_SHOWN), alt="the newest runs", formats={"started": times.shown})
+        newest_runs = table.head(RUNS_SHOWN)
+        show.words(newest_runs.drop(columns="note"), alt="the newest runs", formats={"started": times.short})
+        for run in newest_runs[newest_runs["note"].notna()].to_dict("records"):
+            st.caption(f"**{literal(run['status'])}, {literal(run['kind'])}:** {literal(run['note'])}")
     more = len(table) > RUNS_SHOWN
     with st.expander(strings.ALL_RUNS if more else strings.ASKED):
         if more:

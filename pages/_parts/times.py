@@ -48,6 +48,11 @@ def _keep() -> None:
     st.query_params["tz"] = st.session_state[_KEY]
 
 
+def short(instant: datetime) -> str:
+    """Return an instant as date, time and zone."""
+    return f"{instant.astimezone(zone()):%Y-%m-%d %H:%M %Z}"
+
+
 def shown(instant: datetime | None) -> str:
     """Return an instant as date, time and zone, and how long ago it was."""
     if instant is None:

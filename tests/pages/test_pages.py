@@ -158,7 +158,7 @@ def test_a_failed_run_stays_listed_and_enters_no_claim(show: Show, tmp_path: Pat
     app = show("app.py", failed_run(tmp_path / "home"))
     runs = next(t for c, t in tables(app).items() if "stored" in c)
     assert list(runs["status"]) == ["✕ failed"]
-    assert list(runs["note"]) == ["A worker ended early: signal 9."]
+    assert "**✕ failed, controlled:** A worker ended early: signal 9." in texts(app)
     assert "0 established" in texts(app)
 
 
