@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from core.errors import ConfigError, DuebookError, EvidenceMissing, quoted
 from core.evaluation.run_files import EVALUATION_LOCK, list_parts, read_manifest, read_parts
 from core.files import open_lock
 from core.hashing import sha256_file
+from core.ledger.chain import Entry
 from core.ledger.evidence_ledger import EvidenceLedger
 from core.ledger.kinds import EntryKind
 from core.ledger.lost import StoreLost, read_mark, refuse_lost
@@ -110,7 +111,7 @@ def _prepare(config: Config, demo: bool, force: bool, models: bool, report: Repo
             )
         head = prepared.evidence_head()
         entries = EvidenceLedger(prepared.EVIDENCE).entries()
-        shipped = [body for entry, body in entries if entry.kind == EntryKind.RUN_SHIPPED]
+        shipped = _current(entries)
         added = tuple(body["run_id"] for body in shipped if _take_over(config, store, body, report))
         for entry, body in entries:
             if entry.kind == EntryKind.RUN_AMENDED:
@@ -120,6 +121,15 @@ def _prepare(config: Config, demo: bool, force: bool, models: bool, report: Repo
     prepared.mark_prepared(config.home, head, runs, workspace_class)
     name, failure = _convert_backbone(config, report) if models else (None, None)
     return Prepared(config.home, workspace_class, runs, added, name, failure)
+
+
+def _current(entries: Sequence[tuple[Entry, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the newest shipped run of each kind, and both runs of every amendment; older ones stay in the evidence."""
+    shipped = [body for entry, body in entries if entry.kind == EntryKind.RUN_SHIPPED]
+    kept = {body["run_kind"]: body["run_id"] for body in shipped}.values()  # a later one takes the earlier one's place
+    amended = [body for entry, body in entries if entry.kind == EntryKind.RUN_AMENDED]
+    named = {*kept, *(body[name] for body in amended for name in ("run_id", "replaced_by"))}
+    return [body for body in shipped if body["run_id"] in named]
 
 
 def _take_over(config: Config, store: Store, shipped: dict[str, Any], report: Report) -> bool:

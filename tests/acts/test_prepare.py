@@ -38,6 +38,7 @@ from core.views.segments import verify_files
 from core.views.views import Views
 from tests.pages.homes import executions, manifest
 
+KINDS = ("controlled", "actuation")
 RUNS = ("0192f0c1-0000-7000-8000-000000000001", "0192f0c1-0000-7000-8000-000000000002")
 
 
@@ -46,8 +47,8 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of an evidence with two shipped runs of 80 executions in two parts each."""
     evidence = tmp_path / "evidence"
     monkeypatch.setattr(prepared, "EVIDENCE", evidence)
-    for run_id in RUNS:
-        ship(evidence, run_id)
+    for run_id, kind in zip(RUNS, KINDS, strict=True):
+        ship(evidence, run_id, kind=kind)
     return evidence
 
 
@@ -101,7 +102,8 @@ def test_a_new_workspace_holds_the_shipped_runs_and_verifies(shipped: Path, sett
     assert is_prepared(settings)
     assert settings.home.stat().st_mode & 0o777 == 0o700
     assert said == [
-        f"Taking over the shipped run {run} (controlled, {len(executions()):,} executions) ..." for run in RUNS
+        f"Taking over the shipped run {run} ({kind}, {len(executions()):,} executions) ..."
+        for run, kind in zip(RUNS, KINDS, strict=True)
     ]
     found, listed, _ = state(settings)
     assert found == list(RUNS)
@@ -134,6 +136,13 @@ def test_a_run_shipped_later_is_added(shipped: Path, settings: Config) -> None:
     assert not is_prepared(settings)
     assert prepare(settings).added == (later,)
     assert state(settings)[0] == [*RUNS, later]
+
+
+def test_a_new_workspace_takes_over_the_newest_run_of_each_kind(shipped: Path, settings: Config) -> None:
+    later = "0192f0c1-0000-7000-8000-000000000003"
+    ship(shipped, later)
+    assert prepare(settings).added == (RUNS[1], later)
+    assert state(settings)[0] == [RUNS[1], later]
 
 
 def test_files_that_the_evidence_ledger_does_not_name_are_no_evidence(shipped: Path, settings: Config) -> None:
