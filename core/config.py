@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +101,7 @@ def _folder(what: str, name: str, next_step: str) -> Path:
         if hidden := HIDDEN.search(name):
             raise ValueError(f"its name holds the character U+{ord(hidden[0]):04X}")
         folder = Path(name).expanduser().resolve()
-        is_file = folder.exists() and not folder.is_dir()
+        is_file = _is_file(folder)
     except RuntimeError as e:
         reason = "there is no user of that name" if name.startswith("~") else "its links lead in a circle"
         raise ConfigError(f"The {what} cannot be used: {reason}.", where=name, next_step=next_step) from e
@@ -110,6 +111,14 @@ def _folder(what: str, name: str, next_step: str) -> Path:
     if is_file:
         raise ConfigError(f"The {what} is a file, not a folder.", where=str(folder), next_step=next_step)
     return folder
+
+
+def _is_file(folder: Path) -> bool:
+    """Return whether something that is no folder stands there; raises where links lead in a circle."""
+    try:
+        return not stat.S_ISDIR(folder.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _user(environ: Mapping[str, str]) -> str:

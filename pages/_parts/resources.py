@@ -15,12 +15,12 @@ from core.views.read.standing import standing as standing_of
 from core.views.views import Views
 
 
-@st.cache_resource(show_spinner=False, max_entries=4)
+@st.cache_resource(show_spinner=False, max_entries=4, on_release=Views.close)
 def _views(home: str, _config: Config) -> Views:
     return Views(_config)
 
 
-@st.cache_resource(show_spinner=False, max_entries=4)
+@st.cache_resource(show_spinner=False, max_entries=4, on_release=Store.close)
 def _store(home: str, file: int, _config: Config) -> Store:
     return open_workspace(_config)
 

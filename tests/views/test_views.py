@@ -488,7 +488,8 @@ def test_a_full_disk_is_no_damaged_store(store_file: Path) -> None:
         "The workspace's store cannot be read: the disk is full or failing (disk I/O error)."
         f" ({store_file}) Free some space and do it again."
     )
-    StoreReader(store_file).read()
+    with closing(StoreReader(store_file)) as reader:
+        reader.read()
 
 
 def test_a_name_in_the_schema_that_is_no_text_is_one_sentence(
