@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import streamlit as st
@@ -60,26 +62,33 @@ def claims(state: Standing) -> None:
 
 def _measured_only(claim: Claim) -> None:
     """Show what was measured and carries no claim, whatever came out."""
-    icon, colour = SIGNS[claim.status]
-    with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
-        with st.container(width=110):
-            st.badge(literal(claim.status), icon=icon, color=colour)
-        with st.container(gap=None):
-            st.markdown(f"A diagnostic: {literal(claim.claim[0].lower() + claim.claim[1:])}?")
-            st.caption(literal(claim.limit))
+    with _status_line(claim):
+        _said(f"A diagnostic: {claim.claim[0].lower() + claim.claim[1:]}?", claim.limit)
 
 
 def _claim(state: Standing, claim: Claim) -> None:
+    with _status_line(claim):
+        _said(claim.claim, claim_evidence(claim, state.criteria), more=claim.limit)
+        if claim.run_id is not None:
+            behind = state.rows_behind.get(claim.metrics[0] if len(claim.metrics) == 1 else "", Filter())
+            st.page_link(TRACES, label="Rows", icon=ARROW, query_params=address.of(_of_run(behind, claim.run_id)))
+
+
+@contextmanager
+def _status_line(claim: Claim) -> Iterator[None]:
+    """Give a line that begins with the claim's status."""
     icon, colour = SIGNS[claim.status]
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
         with st.container(width=110):
             st.badge(literal(claim.status), icon=icon, color=colour)
-        with st.container(gap=None):
-            st.markdown(literal(claim.claim), help=literal(claim.limit))
-            st.caption(literal(claim_evidence(claim, state.criteria)))
-        if claim.run_id is not None:
-            behind = state.rows_behind.get(claim.metrics[0] if len(claim.metrics) == 1 else "", Filter())
-            st.page_link(TRACES, label="Rows", icon=ARROW, query_params=address.of(_of_run(behind, claim.run_id)))
+        yield
+
+
+def _said(sentence: str, evidence: str, more: str | None = None) -> None:
+    """Show a sentence over what it rests on."""
+    with st.container(gap=None):
+        st.markdown(literal(sentence), help=None if more is None else literal(more))
+        st.caption(literal(evidence))
 
 
 def _of_run(chosen: Filter, run_id: str) -> Filter:
